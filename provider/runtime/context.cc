@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+#include "provider/runtime/context.h"
+
+#include <arpa/inet.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+#include "provider/runtime/broker.h"
+#include "provider/runtime/clock.h"
+#include "provider/runtime/environment.h"
+#include "provider/runtime/kick_queue.h"
+#include "provider/runtime/lane.h"
+#include "provider/runtime/memory.h"
+#include "provider/runtime/pages.h"
+#include "provider/runtime/process.h"
+#include "provider/runtime/progress_thread.h"
+
+namespace uroce::runtime {
+namespace {
+
+constexpr int64_t kCountersEveryNs = 10'000'000;
+
+// Data-path members leave errno as they found it.
+class KeepErrno {
+ public:
+  KeepErrno() : saved_(errno) {}
+  ~KeepErrno() { errno = saved_; }
+
+ private:
+  int saved_;
+};
+
+}  // namespace
+
+struct Context::Impl {
+  Impl(const ContextConfig& c, std::unique_ptr<Broker> b)
+      : config(c), broker(std::move(b)), page(broker->device_page()), kicks([this](const uroce_kick& kick) {
+          if (kick.kind == UROCE_KICK_COMPLETION) thread->event_sent();
+          return config.kick(kick);
+        }) {}
+
+  void leave_and_tell() {
+    lane->leave();
+    thread->deadline_moved(lane->deadline_ns());
+    if (!kicks.empty()) kicks.flush();
+  }
+
+  // Lane held.
+  void publish(bool now_at_all_costs) {
+    if (lane->transport() == nullptr) return;
+    if (!now_at_all_costs && lane->now().ns < next_counters_ns) return;
+    next_counters_ns = lane->now().ns + kCountersEveryNs;
+    publish_counters(*broker->slot_page(), lane->engine().counters(), lane->transport()->counters(),
+                     lane->foreign_destination());
+  }
+
+  void gone() {
+    lane->enter();
+    publish(true);
+    lane->fail();
+    lane->leave();
+    is_fatal.store(true, std::memory_order_release);
+    kicks.push_device_fatal();
+    kicks.flush();
+  }
+
+  ContextConfig config;
+  std::unique_ptr<Broker> broker;
+  DevicePageReader page;
+  KickQueue kicks;
+  std::unique_ptr<Lane> lane;
+  std::unique_ptr<ProgressThread> thread;
+  std::atomic<bool> is_fatal{false};
+  int64_t next_counters_ns = 0;
+};
+
+Context::Context(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+std::unique_ptr<Context> Context::open(const ContextConfig& config, std::string& why) {
+  if (!watch_forks()) {
+    why = "cannot watch for forks (no MADV_WIPEONFORK, no pthread_atfork)";
+    return nullptr;
+  }
+  auto broker = Broker::attach(config.slot, config.cookie, why);
+  if (broker == nullptr) return nullptr;
+  auto impl = std::make_unique<Impl>(config, std::move(broker));
+
+  auto memory = ProgramMemory::open();
+  if (memory == nullptr) {
+    why = std::string("cannot make a memfd for copies: ") + std::strerror(errno);
+    return nullptr;
+  }
+  Broker* relay = impl->broker.get();
+  auto transport = make_transport(
+      relay->take_receive_socket(), config.slot,
+      [relay](std::span<const std::byte> packet, const engine::RxMeta& meta, uint32_t slot) {
+        return relay->relay(packet, meta, slot);
+      },
+      why);
+  if (transport == nullptr) return nullptr;
+  publish_transport_text(*relay->slot_page(), transport->describe());
+
+  uroce_device_page page;
+  impl->page.copy(page);
+  engine::EngineConfig engine_config;
+  engine_config.slot = config.slot;
+  if (page.min_timeout_ms != 0)
+    engine_config.minimum_ib_timeout_ns = int64_t{page.min_timeout_ms} * 1'000'000;
+  impl->lane =
+      std::make_unique<Lane>(engine_config, std::move(memory), std::move(transport), impl->page, impl->kicks);
+  impl->thread = std::make_unique<ProgressThread>(
+      *impl->lane, impl->kicks, *impl->broker, [p = impl.get()] { p->gone(); },
+      [p = impl.get()] { p->publish(false); });
+  if (!impl->thread->start()) {
+    why = std::string("cannot start the background thread: ") + std::strerror(errno);
+    return nullptr;
+  }
+  return std::unique_ptr<Context>(new Context(std::move(impl)));
+}
+
+Context::~Context() {
+  if (in_forked_child()) {
+    // Neither the thread nor the sockets are ours: leave them to the exit of this process.
+    static_cast<void>(impl_.release());
+    return;
+  }
+  impl_->thread->stop();
+  impl_->lane->enter();
+  impl_->publish(true);
+  impl_->lane->leave();
+}
+
+bool Context::alive() const {
+  return !in_forked_child();
+}
+
+Context::LaneHold::LaneHold(Context& context) : context_(context) {
+  context_.impl_->lane->enter();
+  context_.impl_->lane->read_clock();
+}
+
+Context::LaneHold::~LaneHold() {
+  const KeepErrno keep;
+  context_.impl_->lane->drain();
+  context_.impl_->publish(false);
+  context_.impl_->leave_and_tell();
+}
+
+engine::Engine& Context::LaneHold::engine() {
+  return context_.impl_->lane->engine();
+}
+engine::Time Context::LaneHold::now() {
+  return context_.impl_->lane->now();
+}
+
+engine::PathId Context::intern_path(uint8_t sgid_index, const wire::Gid& destination, uint8_t traffic_class,
+                                    uint8_t hop_limit, uint32_t flow_label, engine::Path* resolved) {
+  uroce_gid_entry entry;
+  errno = EINVAL;
+  if (!impl_->page.gid(sgid_index, entry) || destination.is_zero()) return {};
+  engine::Path path;
+  std::memcpy(path.source.raw.data(), entry.gid, sizeof entry.gid);
+  path.destination = destination;
+  if (path.source.is_ipv4() != destination.is_ipv4()) return {};
+  path.traffic_class = traffic_class;
+  path.hop_limit = hop_limit == 0 ? 64 : hop_limit;
+  path.flow_label = flow_label;
+  path.ifindex = entry.ifindex;
+  if (resolved != nullptr) *resolved = path;
+  engine::PathId id;
+  impl_->lane->enter();
+  if (impl_->lane->transport() != nullptr) {
+    id = impl_->lane->transport()->intern(path);
+  } else {
+    errno = EIO;
+  }
+  const int error = errno;
+  impl_->lane->leave();
+  errno = error;
+  return id;
+}
+
+void Context::release_path(engine::PathId id) {
+  if (id == engine::PathId{}) return;
+  impl_->lane->enter();
+  if (impl_->lane->transport() != nullptr) impl_->lane->transport()->release(id);
+  impl_->lane->leave();
+}
+
+int Context::join_group(const wire::Gid& group) {
+  return change_membership(group, true);
+}
+int Context::leave_group(const wire::Gid& group) {
+  return change_membership(group, false);
+}
+
+void Context::posted(engine::QueuePair* qp) {
+  const KeepErrno keep;
+  impl_->lane->engine().ring(qp);
+  posted_work();
+}
+
+void Context::posted(engine::SharedReceiveQueue* srq) {
+  const KeepErrno keep;
+  impl_->lane->engine().ring(srq);
+  posted_work();
+}
+
+// The holder of the lane looks for rings before it lets go, so a failed try loses nothing.
+void Context::posted_work() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (!impl_->lane->try_enter()) return;
+  impl_->lane->read_clock();
+  impl_->lane->drain();
+  impl_->leave_and_tell();
+}
+
+void Context::progress() {
+  const KeepErrno keep;
+  impl_->thread->polled();
+  if (!impl_->lane->try_enter()) return;
+  impl_->lane->pass();
+  impl_->publish(false);
+  impl_->leave_and_tell();
+}
+
+void Context::armed() {
+  const KeepErrno keep;
+  impl_->thread->armed();
+}
+
+void Context::forget_events(uint32_t kick_kind, uint32_t id) {
+  impl_->kicks.forget(kick_kind, id);
+}
+
+void Context::publish_qp(const engine::QueuePair* qp) {
+  uroce_slot_qp& entry = impl_->broker->slot_page()->qps[qp->qpn().index()];
+  __atomic_store_n(&entry.state, static_cast<uint32_t>(qp->state()), __ATOMIC_RELAXED);
+}
+
+void Context::device_page(uroce_device_page& out) const {
+  impl_->page.copy(out);
+}
+bool Context::gid(uint32_t index, uroce_gid_entry& out) const {
+  return impl_->page.gid(index, out);
+}
+bool Context::fatal() const {
+  return impl_->is_fatal.load(std::memory_order_acquire);
+}
+int64_t Context::now_ns() const {
+  return runtime::now().ns;
+}
+uint32_t Context::slot() const {
+  return impl_->config.slot;
+}
+
+}  // namespace uroce::runtime

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+#include "provider/runtime/lane.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include "provider/runtime/clock.h"
+#include "provider/runtime/fault_copy.h"
+
+namespace uroce::runtime {
+namespace {
+
+// One batch is what a 64 KiB segmented send and some small packets need; it stays in the L2 cache.
+constexpr size_t kBatchBytes = 256 << 10;
+// A pass is bounded, so that a polling thread gets back to its program under any load.
+constexpr int kReceiveCallsPerPass = 8;
+constexpr int kBatchesPerDrain = 16;
+// How often the fault handlers are looked after.
+constexpr uint32_t kPassesPerHandlerCheck = 4096;
+// A full socket buffer is tried again after this.
+constexpr int64_t kRetrySendNs = 200'000;
+
+thread_local bool faults_unblocked = false;
+
+}  // namespace
+
+Lane::Lane(const engine::EngineConfig& config, std::unique_ptr<ProgramMemory> memory,
+           std::unique_ptr<transport::Transport> transport, DevicePageReader page, KickQueue& kicks)
+    : memory_(std::move(memory)),
+      transport_(std::move(transport)),
+      page_(page),
+      kicks_(kicks),
+      engine_(config, *memory_),
+      storage_(kBatchBytes),
+      batch_(storage_) {
+  read_clock();
+}
+
+Lane::~Lane() = default;
+
+bool Lane::try_enter() {
+  if (held_.load(std::memory_order_relaxed) || held_.exchange(true, std::memory_order_acquire)) return false;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &saved_cancel_state_);
+  if (!faults_unblocked) {
+    unblock_faults_of_this_thread();
+    faults_unblocked = true;
+  }
+  return true;
+}
+
+void Lane::enter() {
+  while (!try_enter()) sched_yield();
+}
+
+void Lane::leave() {
+  for (;;) {
+    publish_deadline();
+    const int cancel_state = saved_cancel_state_;
+    held_.store(false, std::memory_order_release);
+    // Somebody may have posted after our drain and found the lane held: that work is ours. The fence orders
+    // the release before the look, as the poster's ring is ordered before its try.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (!engine_.has_rings() || !try_enter()) {
+      pthread_setcancelstate(cancel_state, nullptr);
+      return;
+    }
+    saved_cancel_state_ = cancel_state;  // try_enter() has seen the disabled state
+    read_clock();
+    drain();
+  }
+}
+
+void Lane::read_clock() {
+  const engine::Time time = runtime::now();
+  if (time > now_) now_ = time;
+}
+
+size_t Lane::pass() {
+  read_clock();
+  if (++passes_ % kPassesPerHandlerCheck == 0) memory_->check_handlers();
+  size_t received = 0;
+  if (transport_ != nullptr) {
+    for (int i = 0; i < kReceiveCallsPerPass; ++i) {
+      const size_t n = transport_->receive(*this);
+      if (n == 0) break;
+      received += n;
+    }
+  }
+  const auto deadline = engine_.next_deadline();
+  if (deadline && *deadline <= now_) engine_.on_deadline(now_);
+  drain();
+  return received;
+}
+
+void Lane::drain() {
+  if (engine_.has_rings()) engine_.take_rings(now_);
+  for (int i = 0; i < kBatchesPerDrain && transmit(); ++i) {
+  }
+  engine::Event event;
+  while (engine_.poll_event(event)) kicks_.push(event);
+}
+
+// One batch out. True: there may be more and it may leave now.
+bool Lane::transmit() {
+  if (transport_ == nullptr) {
+    batch_.clear();
+    return engine_.poll_transmit(now_, batch_);
+  }
+  if (unsent_ == batch_.entries().size()) {
+    batch_.clear();
+    unsent_ = 0;
+    const bool more = engine_.poll_transmit(now_, batch_);
+    if (batch_.empty()) return more;
+  }
+  unsent_ += transport_->send(batch_, unsent_);
+  return unsent_ == batch_.entries().size();
+}
+
+void Lane::publish_deadline() {
+  int64_t deadline = INT64_MAX;
+  if (const auto engine_deadline = engine_.next_deadline()) deadline = engine_deadline->ns;
+  if (unsent_ < batch_.entries().size() && now_.ns + kRetrySendNs < deadline)
+    deadline = now_.ns + kRetrySendNs;
+  deadline_ns_.store(deadline, std::memory_order_release);
+}
+
+void Lane::on_packet(std::span<const std::byte> packet, const engine::RxMeta& meta) {
+  if (!destination_is_ours(meta)) {
+    ++foreign_destination_;
+    return;
+  }
+  engine_.on_packet(now_, packet, meta);
+}
+
+void Lane::take_packet(std::span<const std::byte> packet, const engine::RxMeta& meta) {
+  on_packet(packet, meta);
+}
+
+// The host has addresses that are no GIDs of this device; the socket takes them all.
+bool Lane::destination_is_ours(const engine::RxMeta& meta) {
+  if (page_.sequence() == last_sequence_ && meta.destination == last_destination_) return true;
+  const uint32_t sequence = page_.sequence();
+  if (!meta.destination.is_multicast() && !page_.has_gid(meta.destination)) return false;
+  last_sequence_ = sequence;
+  last_destination_ = meta.destination;
+  return true;
+}
+
+void Lane::fail() {
+  read_clock();
+  engine_.fail_all(now_);
+  batch_.clear();
+  unsent_ = 0;
+  transport_.reset();
+  drain();
+}
+
+}  // namespace uroce::runtime

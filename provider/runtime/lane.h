@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+// One engine, its transport, and the right to drive them. Whoever enters the lane makes the progress for
+// everybody: work posted meanwhile by others is found before the lane is left.
+//
+// Held for microseconds, never over a system call that blocks; cancellation of the holding thread is disabled
+// meanwhile.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "provider/engine/engine.h"
+#include "provider/runtime/kick_queue.h"
+#include "provider/runtime/memory.h"
+#include "provider/runtime/pages.h"
+#include "provider/transport/transport.h"
+
+namespace uroce::runtime {
+
+class Lane final : private transport::PacketSink {
+ public:
+  Lane(const engine::EngineConfig& config, std::unique_ptr<ProgramMemory> memory,
+       std::unique_ptr<transport::Transport> transport, DevicePageReader page, KickQueue& kicks);
+  ~Lane();
+
+  bool try_enter();
+  void enter();  // spins with a yield; for control and for the background thread's last word only
+  // Drains nothing by itself: call drain() first. Work posted while we held the lane is taken before it is
+  // let go.
+  void leave();
+
+  // ---- with the lane held
+  // ------------------------------------------------------------------------------------------
+  engine::Engine& engine() { return engine_; }
+  transport::Transport* transport() { return transport_.get(); }
+  engine::Time now() const { return now_; }
+  void read_clock();
+  // Receives (bounded), runs timers, sends. Returns packets received.
+  size_t pass();
+  // Takes posted work, sends what is due, collects events. After every input.
+  void drain();
+  void take_packet(std::span<const std::byte> packet, const engine::RxMeta& meta);  // relayed by the broker
+  // The end: flushes every queue and closes the sockets.
+  void fail();
+
+  // ---- any thread
+  // --------------------------------------------------------------------------------------------------
+  // Earliest time somebody must enter the lane, as of the last leave(); INT64_MAX: none.
+  int64_t deadline_ns() const { return deadline_ns_.load(std::memory_order_acquire); }
+  uint64_t foreign_destination() const { return foreign_destination_; }
+
+ private:
+  void on_packet(std::span<const std::byte> packet, const engine::RxMeta& meta) override;
+  bool transmit();
+  bool destination_is_ours(const engine::RxMeta& meta);
+  void publish_deadline();
+
+  std::atomic<bool> held_{false};
+  int saved_cancel_state_ = 0;
+  engine::Time now_{};
+  std::atomic<int64_t> deadline_ns_{INT64_MAX};
+
+  std::unique_ptr<ProgramMemory> memory_;
+  std::unique_ptr<transport::Transport> transport_;
+  DevicePageReader page_;
+  KickQueue& kicks_;
+  engine::Engine engine_;
+
+  std::vector<std::byte> storage_;
+  engine::TxBatch batch_;
+  size_t unsent_ = 0;  // index of the first entry of the batch that has not left
+  uint32_t passes_ = 0;
+  wire::Gid last_destination_;  // found in the GID table at page sequence last_sequence_
+  uint32_t last_sequence_ = 1;
+  uint64_t foreign_destination_ = 0;
+};
+
+}  // namespace uroce::runtime
