@@ -36,12 +36,12 @@ class Psn {
   uint32_t value_ = 0;
 };
 
-// Queue pair number, 24 bits: slot(10) | index(14). The slot names the opened context (one process's data path); every
-// demultiplexer needs only these top bits.
+// Queue pair number, 24 bits: slot(10) | index(14). The slot names the opened context (one process's data
+// path); every demultiplexer needs only these top bits.
 class Qpn {
  public:
   static constexpr uint32_t kIndexBits = 14;
-  static constexpr uint32_t kMaxSlot = 1022;         // 1023 is where multicast's 0xffffff points
+  static constexpr uint32_t kMaxSlot = 1022;  // 1023 is where multicast's 0xffffff points
   static constexpr uint32_t kMulticast = 0xffffff;
 
   constexpr Qpn() = default;

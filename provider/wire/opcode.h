@@ -33,7 +33,7 @@ enum class Opcode : uint8_t {
   rc_fetch_add = 0x14,
   rc_send_last_invalidate = 0x16,
   rc_send_only_invalidate = 0x17,
-  rc_flush = 0x1c,         // IBA 1.6 memory placement extensions
+  rc_flush = 0x1c,  // IBA 1.6 memory placement extensions
   rc_atomic_write = 0x1d,
 
   uc_send_first = 0x20,
@@ -61,15 +61,15 @@ enum class Opcode : uint8_t {
 struct OpcodeInfo {
   enum Flag : uint32_t {
     known = 1u << 0,
-    request = 1u << 1,       // requester to responder
-    response = 1u << 2,      // responder to requester
-    first = 1u << 3,         // begins a message (also set for ONLY)
-    last = 1u << 4,          // ends a message (also set for ONLY)
-    payload = 1u << 5,       // carries payload
+    request = 1u << 1,   // requester to responder
+    response = 1u << 2,  // responder to requester
+    first = 1u << 3,     // begins a message (also set for ONLY)
+    last = 1u << 4,      // ends a message (also set for ONLY)
+    payload = 1u << 5,   // carries payload
     send = 1u << 6,
     write = 1u << 7,
     read = 1u << 8,
-    atomic = 1u << 9,        // compare-swap, fetch-add and their response
+    atomic = 1u << 9,  // compare-swap, fetch-add and their response
     reth = 1u << 10,
     aeth = 1u << 11,
     atomic_eth = 1u << 12,
@@ -78,12 +78,12 @@ struct OpcodeInfo {
     ieth = 1u << 15,
     deth = 1u << 16,
     xrceth = 1u << 17,
-    feth = 1u << 18,         // flush extended header
+    feth = 1u << 18,              // flush extended header
     consumes_receive = 1u << 19,  // ends in a receive completion
   };
-  const char* name;          // IBA's words, e.g. "RC RDMA WRITE First"
-  uint32_t flags;            // 0 when the opcode is unknown
-  uint8_t header_bytes;      // BTH and everything before the payload
+  const char* name;      // IBA's words, e.g. "RC RDMA WRITE First"
+  uint32_t flags;        // 0 when the opcode is unknown
+  uint8_t header_bytes;  // BTH and everything before the payload
   Service service;
 
   constexpr bool has(uint32_t f) const { return (flags & f) == f; }
@@ -91,6 +91,8 @@ struct OpcodeInfo {
 
 // Never fails: an unknown opcode has flags 0.
 const OpcodeInfo& opcode_info(Opcode opcode);
-inline const OpcodeInfo& opcode_info(uint8_t raw) { return opcode_info(static_cast<Opcode>(raw)); }
+inline const OpcodeInfo& opcode_info(uint8_t raw) {
+  return opcode_info(static_cast<Opcode>(raw));
+}
 
 }  // namespace uroce::wire

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 // One transport packet (what a RoCEv2 UDP datagram carries, without its ICRC): bytes <-> struct.
 //
-// Layout: BTH (12) | [XRCETH 4] | [DETH 8] | [RETH 16 | AtomicETH 28] | [AETH 4] | [AtomicAckETH 8] | [ImmDt 4 | IETH 4] |
-// payload | pad (0-3). All fields are big-endian on the wire and host order in the structs, except `ImmDt`, which is carried
-// through untouched (big-endian), as libibverbs hands it over.
+// Layout: BTH (12) | [XRCETH 4] | [DETH 8] | [RETH 16 | AtomicETH 28] | [AETH 4] | [AtomicAckETH 8] | [ImmDt
+// 4 | IETH 4] | payload | pad (0-3). All fields are big-endian on the wire and host order in the structs,
+// except `ImmDt`, which is carried through untouched (big-endian), as libibverbs hands it over.
 #pragma once
 
 #include <cstddef>
@@ -24,9 +24,9 @@ struct Bth {  // IBA 9.2
   Opcode opcode{};
   bool solicited = false;
   bool mig_req = true;
-  uint8_t pad = 0;           // 0-3 bytes behind the payload
+  uint8_t pad = 0;  // 0-3 bytes behind the payload
   uint16_t pkey = kDefaultPkey;
-  bool fecn = false;         // RoCEv2: bits of the resv8a byte, not covered by the ICRC
+  bool fecn = false;  // RoCEv2: bits of the resv8a byte, not covered by the ICRC
   bool becn = false;
   Qpn dest_qpn;
   bool ack_request = false;
@@ -50,8 +50,8 @@ enum class NakCode : uint8_t {
 };
 struct Aeth {
   AethKind kind = AethKind::ack;
-  uint8_t value = 31;        // credit count (31: no credits used), RNR timer code, or NakCode
-  uint32_t msn = 0;          // 24 bits
+  uint8_t value = 31;  // credit count (31: no credits used), RNR timer code, or NakCode
+  uint32_t msn = 0;    // 24 bits
 };
 
 struct AtomicEth {  // 9.3.5.3
@@ -66,9 +66,9 @@ struct Deth {  // 9.3.2
   Qpn source_qpn;
 };
 
-struct Feth {  // memory placement extensions: placement type and selectivity
-  uint8_t placement = 0;     // bit 0 global visibility, bit 1 persistence
-  uint8_t selectivity = 0;   // 0 range, 1 whole memory region
+struct Feth {               // memory placement extensions: placement type and selectivity
+  uint8_t placement = 0;    // bit 0 global visibility, bit 1 persistence
+  uint8_t selectivity = 0;  // 0 range, 1 whole memory region
 };
 
 struct Packet {
@@ -90,20 +90,23 @@ struct Packet {
 
 enum class ParseError : uint8_t {
   none,
-  too_short,          // shorter than its headers, pad included
-  bad_version,        // transport header version is not 0
+  too_short,    // shorter than its headers, pad included
+  bad_version,  // transport header version is not 0
   unknown_opcode,
-  bad_length,         // not a multiple of 4, or payload where none may be
+  bad_length,  // not a multiple of 4, or payload where none may be
 };
 const char* to_string(ParseError error);
 
-// `bytes`: from the BTH to the end of the pad (ICRC already cut off). Never reads outside it. On an error `out` is unspecified.
+// `bytes`: from the BTH to the end of the pad (ICRC already cut off). Never reads outside it. On an error
+// `out` is unspecified.
 ParseError parse_packet(std::span<const std::byte> bytes, Packet& out);
 
 // Writes BTH and extended headers of `packet` (payload not included) to `out`, which has room for
 // opcode_info(opcode).header_bytes; returns that number. bth.pad is written as given.
 size_t write_headers(const Packet& packet, std::byte* out);
 
-constexpr uint8_t pad_for(size_t payload_bytes) { return static_cast<uint8_t>((4 - (payload_bytes & 3)) & 3); }
+constexpr uint8_t pad_for(size_t payload_bytes) {
+  return static_cast<uint8_t>((4 - (payload_bytes & 3)) & 3);
+}
 
 }  // namespace uroce::wire
