@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-// What the engine and a transport say to each other: where packets go, batches of packets out, and what is known of a packet in.
-// Pure data: no socket, no clock.
+// What the engine and a transport say to each other: where packets go, batches of packets out, and what is
+// known of a packet in. Pure data: no socket, no clock.
 #pragma once
 
 #include <cstddef>
@@ -35,13 +35,14 @@ struct Path {
   uint8_t traffic_class = 0;  // DSCP and ECN bits
   uint8_t hop_limit = 64;
   uint32_t flow_label = 0;
-  uint32_t ifindex = 0;       // netdev of the source GID: scope of link-local addresses, outgoing interface of multicast
+  uint32_t ifindex =
+      0;  // netdev of the source GID: scope of link-local addresses, outgoing interface of multicast
   bool operator==(const Path&) const = default;
 };
 
-// One burst of packets, written by the engine straight into the buffer that leaves. Packets of one path that follow each other
-// stand back to back, each with 4 bytes behind it for the ICRC, so that a transport can send a run of equal packets as one
-// segmented datagram without copying.
+// One burst of packets, written by the engine straight into the buffer that leaves. Packets of one path that
+// follow each other stand back to back, each with 4 bytes behind it for the ICRC, so that a transport can
+// send a run of equal packets as one segmented datagram without copying.
 class TxBatch {
  public:
   struct Entry {
@@ -56,7 +57,8 @@ class TxBatch {
   // `storage` is owned by the caller and outlives the batch.
   explicit TxBatch(std::span<std::byte> storage) : storage_(storage) {}
 
-  // Room for a packet of at most `max_bytes`, or nullptr when the batch is full. Nothing is taken until commit().
+  // Room for a packet of at most `max_bytes`, or nullptr when the batch is full. Nothing is taken until
+  // commit().
   std::byte* reserve(size_t max_bytes) {
     if (count_ == kMaxEntries || used_ + max_bytes + wire::kIcrcBytes > storage_.size()) return nullptr;
     return storage_.data() + used_;
@@ -82,7 +84,7 @@ class TxBatch {
 
 // What a transport knows of a packet that arrived.
 struct RxMeta {
-  wire::Gid source;           // as seen in the IP header
+  wire::Gid source;  // as seen in the IP header
   wire::Gid destination;
   uint32_t ifindex = 0;
   uint16_t source_port = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-// Queue pair: the part that posting threads see. Rings have one producer (a posting thread, under the queue's own lock, which
-// the verbs layer holds) and one consumer (the engine, under the lane).
+// Queue pair: the part that posting threads see. Rings have one producer (a posting thread, under the queue's
+// own lock, which the verbs layer holds) and one consumer (the engine, under the lane).
 #pragma once
 
 #include <atomic>
@@ -13,16 +13,16 @@ namespace uroce::engine {
 
 class QueuePair {
  public:
-  // ---- posting threads, under the send lock / the receive lock -------------------------------------------------------
-  // 0; ENOMEM: queue full; EINVAL: wrong state, too many SGEs, inline too long, opcode the type does not have, message too long.
-  // Then Engine::ring(). In SQE/ERR posts succeed and are flushed.
+  // ---- posting threads, under the send lock / the receive lock ----------------------------------
+  // 0; ENOMEM: queue full; EINVAL: wrong state, too many SGEs, inline too long, opcode the type does not
+  // have, message too long. Then Engine::ring(). In SQE/ERR posts succeed and are flushed.
   int post_send(const SendRequest& request);
   int post_recv(const RecvRequest& request);
 
-  // ---- any thread ------------------------------------------------------------------------------------------------
+  // ---- any thread -------------------------------------------------------------------------------
   wire::Qpn qpn() const;
   QpType type() const;
-  QpState state() const;     // as last published by the lane
+  QpState state() const;  // as last published by the lane
 
   struct Impl;
   Impl& impl() { return *impl_; }

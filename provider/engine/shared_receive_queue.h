@@ -15,10 +15,11 @@ class SharedReceiveQueue {
 
   // Any thread.
   uint32_t number() const;
-  uint32_t armed_limit() const;   // 0 after the event fired
+  uint32_t armed_limit() const;  // 0 after the event fired
 
   struct Impl;
   Impl& impl() { return *impl_; }
+  const Impl& impl() const { return *impl_; }
 
  protected:
   SharedReceiveQueue() = default;

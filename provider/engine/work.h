@@ -23,7 +23,7 @@ enum class WrOpcode : uint8_t {
   fetch_add,
   local_invalidate,
   bind_window,
-  flush,         // memory placement extensions
+  flush,  // memory placement extensions
   atomic_write,
 };
 
@@ -37,7 +37,7 @@ struct SendFlags {
   bool signaled = false;
   bool solicited = false;
   bool fence = false;
-  bool inline_data = false;   // `inline_parts` is copied at post time, `sges` is ignored
+  bool inline_data = false;  // `inline_parts` is copied at post time, `sges` is ignored
 };
 
 struct SendRequest {
@@ -51,18 +51,19 @@ struct SendRequest {
   uint32_t invalidate_rkey = 0;
   uint64_t remote_va = 0;
   uint32_t rkey = 0;
-  uint64_t compare = 0;       // compare_swap
-  uint64_t swap_or_add = 0;   // compare_swap: swap; fetch_add: add; atomic_write: the 8 bytes as they lie in memory
+  uint64_t compare = 0;  // compare_swap
+  uint64_t swap_or_add =
+      0;  // compare_swap: swap; fetch_add: add; atomic_write: the 8 bytes as they lie in memory
   // UD
   PathId ud_path;
   wire::Qpn ud_qpn;
-  uint32_t ud_qkey = 0;       // top bit set: the QP's own Q_Key is sent (IBA 10.2.5)
+  uint32_t ud_qkey = 0;  // top bit set: the QP's own Q_Key is sent (IBA 10.2.5)
   bool ud_multicast = false;
   // XRC
   uint32_t xrc_srqn = 0;
   // bind_window
   struct Bind {
-    uint32_t window_rkey = 0;   // the window's current rkey (type 2: its index part)
+    uint32_t window_rkey = 0;  // the window's current rkey (type 2: its index part)
     uint32_t new_rkey = 0;
     uint32_t region_lkey = 0;
     uint64_t va = 0;
@@ -126,7 +127,7 @@ struct Completion {
   uint8_t reserved = 0;
   uint32_t vendor_error = 0;  // ours: a VendorError, says where the status came from
   uint32_t byte_len = 0;
-  uint32_t imm_or_rkey = 0;   // immediate as it stood on the wire, or the invalidated rkey
+  uint32_t imm_or_rkey = 0;  // immediate as it stood on the wire, or the invalidated rkey
   uint32_t qp_num = 0;
   uint32_t src_qp = 0;
   uint32_t srq_number = 0;    // XRC receives
@@ -135,8 +136,9 @@ struct Completion {
 
 // Access rights; numbers equal enum ibv_access_flags.
 struct Access {
-  static constexpr uint32_t local_write = 1, remote_write = 2, remote_read = 4, remote_atomic = 8, window_bind = 16, zero_based = 32,
-                            on_demand = 64, huge_tlb = 128, flush_global = 256, flush_persistent = 512, relaxed_ordering = 1u << 20;
+  static constexpr uint32_t local_write = 1, remote_write = 2, remote_read = 4, remote_atomic = 8,
+                            window_bind = 16, zero_based = 32, on_demand = 64, huge_tlb = 128,
+                            flush_global = 256, flush_persistent = 512, relaxed_ordering = 1u << 20;
 };
 
 }  // namespace uroce::engine
