@@ -94,7 +94,7 @@ constexpr std::array<OpcodeInfo, 256> make_table() {
     table[0x00 | row.low] = info(row.rc, row.flags, Service::rc);
     if (row.uc != nullptr) table[0x20 | row.low] = info(row.uc, row.flags, Service::uc);
     // Only requests name the SRQ they are meant for.
-    const uint32_t xrceth = row.flags & I::request ? I::xrceth : 0;
+    const uint32_t xrceth = (row.flags & I::request) != 0 ? uint32_t{I::xrceth} : 0;
     table[0xa0 | row.low] = info(row.xrc, row.flags | xrceth, Service::xrc);
   }
   constexpr uint32_t kUd = kRequest | I::send | kOnly | I::payload | I::deth | I::consumes_receive;
