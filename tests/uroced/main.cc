@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+#include <gtest/gtest.h>
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}

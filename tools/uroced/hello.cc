@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+#include "tools/uroced/hello.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "tools/uroced/log.h"
+
+namespace uroce::daemon {
+
+void Hello::on_hello(uint32_t connection, const Message& message) {
+  const ConnectionRecord& record = registry_.connection(connection);
+  uroce_hello_reply told{};
+  std::snprintf(told.version, sizeof told.version, "%s", UROCE_VERSION);
+  told.pid = static_cast<uint32_t>(getpid());
+
+  uroce_hello hello{};
+  std::string why;
+  int status = 0;
+  Broker::Grant grant;
+  if (message.payload.size() != sizeof hello) {
+    status = EINVAL;
+    why = fmt::format("HELLO has {} bytes, not {}", message.payload.size(), sizeof hello);
+  } else if (record.uid != geteuid()) {
+    status = EPERM;
+    why = fmt::format(
+        "uroced in this network namespace belongs to uid {} and serves that uid only; you are uid {}. Run "
+        "the program as uid {}, "
+        "or use a network namespace of your own (unshare -n)",
+        geteuid(), record.uid, geteuid());
+  } else {
+    std::memcpy(&hello, message.payload.data(), sizeof hello);
+    status = take_role(connection, hello, grant, why);
+  }
+  std::snprintf(told.text, sizeof told.text, "%s", why.c_str());
+  if (status == 0) {
+    const Facts facts = facts_();
+    told.netlink_port = facts.netlink_port;
+    std::snprintf(told.tree, sizeof told.tree, "%s", facts.tree.c_str());
+  } else {
+    spdlog::info("process {} is refused: {}", record.pid, why);
+  }
+  const int descriptors[] = {grant.receive_socket, grant.slot_page, grant.device_page.get()};
+  const bool has_grant = status == 0 && grant.receive_socket >= 0;
+  connections_.reply(connection, message.header, status, std::as_bytes(std::span(&told, 1)),
+                     has_grant ? std::span<const int>(descriptors) : std::span<const int>{});
+  if (status != 0 || hello.role == UROCE_ROLE_WORLD) connections_.close_after_reply(connection);
+}
+
+int Hello::take_role(uint32_t connection, const uroce_hello& hello, Broker::Grant& grant, std::string& why) {
+  const ConnectionRecord& record = registry_.connection(connection);
+  if (record.role != 0 && record.role != hello.role) {
+    why = "a connection has one role";
+    return EINVAL;
+  }
+  int error = 0;
+  switch (hello.role) {
+    case UROCE_ROLE_WORLD:
+    case UROCE_ROLE_ADMIN: break;
+    case UROCE_ROLE_UVERBS: error = open_device(connection, hello.arg, why); break;
+    case UROCE_ROLE_BROKER: error = broker_.attach(connection, hello.arg, hello.cookie, grant, why); break;
+    case UROCE_ROLE_RDMA_CM: why = "this uroced has no connection manager yet"; return EOPNOTSUPP;
+    default: why = fmt::format("there is no role {}", hello.role); return EINVAL;
+  }
+  if (error == 0) registry_.edit(record.role) = hello.role;
+  return error;
+}
+
+int Hello::open_device(uint32_t connection, uint32_t minor, std::string& why) {
+  const auto device = devices_.by_minor(minor);
+  if (!device) {
+    why = fmt::format("there is no device uverbs{}", minor);
+    return ENODEV;
+  }
+  if (registry_.connection(connection).slot == 0 && !slots_.any_free()) {
+    why = fmt::format("all {} contexts of this network namespace are in use; close some programs",
+                      UROCE_SLOT_LAST);
+    return ENOMEM;
+  }
+  registry_.edit(registry_.connection(connection).device) = *device;
+  return 0;
+}
+
+}  // namespace uroce::daemon

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+// The first message of a connection: who may have which role, and where things are.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "tools/uroced/broker.h"
+
+namespace uroce::daemon {
+
+class Hello {
+ public:
+  struct Facts {
+    std::string tree;
+    uint32_t netlink_port = 0;
+  };
+  Hello(Registry& registry, Connections& connections, DeviceSet& devices, SlotGroup& slots, Broker& broker,
+        std::function<Facts()> facts)
+      : registry_(registry),
+        connections_(connections),
+        devices_(devices),
+        slots_(slots),
+        broker_(broker),
+        facts_(std::move(facts)) {}
+
+  void on_hello(uint32_t connection, const Message& message);
+
+ private:
+  int take_role(uint32_t connection, const uroce_hello& hello, Broker::Grant& grant, std::string& why);
+  int open_device(uint32_t connection, uint32_t minor, std::string& why);
+
+  Registry& registry_;
+  Connections& connections_;
+  DeviceSet& devices_;
+  SlotGroup& slots_;
+  Broker& broker_;
+  std::function<Facts()> facts_;
+};
+
+}  // namespace uroce::daemon

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+// The keeper: owns what must outlive the worker (descriptors, state) and starts the worker again when it
+// dies. It reads nothing that a client sends. The worker gets everything by fork, so the table below is all
+// there is to hand over.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tools/uroced/fd.h"
+#include "tools/uroced/state.h"
+
+namespace uroce::daemon {
+
+// What a kept descriptor is; `key` tells which one.
+enum class Keep : uint32_t {
+  slot_socket = 1,    // key: slot
+  connection = 2,     // key: connection position
+  client_pidfd = 3,   // key: connection position
+  async_far_end = 4,  // key: slot
+  slot_page = 5,      // key: slot
+  device_page = 6,    // key: device position; mapped, then sealed against further writers
+  netlink = 7,
+  slot_holder = 8,  // key: slot; pidfd of the process that was given the socket
+};
+
+struct Kept {
+  Keep what{};
+  uint64_t key = 0;
+  int fd = -1;
+  void* mapping = nullptr;  // shared memory of the descriptor, where asked for
+};
+
+class KeptTable {
+ public:
+  const Kept* find(Keep what, uint64_t key) const;
+  const std::vector<Kept>& all() const { return kept_; }
+  // Takes the descriptor; one of the same name is closed. Its memory, when asked for, is mapped and sealed.
+  void put(Keep what, uint64_t key, Fd fd, size_t map_bytes);
+  void drop(Keep what, uint64_t key);
+  // In the worker: the entry goes, its descriptor stays open and is the caller's.
+  Fd take(Keep what, uint64_t key);
+
+ private:
+  std::vector<Kept> kept_;
+};
+
+// One packet from worker to keeper; a put carries one descriptor.
+struct KeepMessage {
+  enum Action : uint32_t { put = 1, drop = 2 };
+  uint32_t action;
+  Keep what;
+  uint64_t key;
+  uint64_t map_bytes;
+};
+
+struct Inheritance {
+  Fd listener;
+  Fd state_memory;
+  State* state = nullptr;
+  KeptTable kept;
+  Fd keeper;  // the worker's end of the line to the keeper; EOF: the keeper has died
+};
+
+// Returns the keeper's exit status, when the worker has left by itself (status 0). `worker` runs in the child
+// and returns its exit status.
+int run_keeper(Inheritance inheritance, const std::function<int(Inheritance&)>& worker);
+
+}  // namespace uroce::daemon

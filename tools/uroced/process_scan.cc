@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+#include "tools/uroced/process_scan.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <sstream>
+
+namespace uroce::daemon {
+
+namespace {
+
+// "socket:[123]" with prefix "socket:[" -> 123; 0 for anything else.
+uint64_t number_in_brackets(std::string_view text, std::string_view prefix) {
+  if (!text.starts_with(prefix)) return 0;
+  uint64_t number = 0;
+  std::from_chars(text.data() + prefix.size(), text.data() + text.size(), number);
+  return number;
+}
+
+uint64_t read_link_number(int directory, const char* name, std::string_view prefix) {
+  char target[64];
+  const ssize_t n = readlinkat(directory, name, target, sizeof target);
+  return n <= 0 ? 0 : number_in_brackets({target, static_cast<size_t>(n)}, prefix);
+}
+
+struct CloseDirectory {
+  void operator()(DIR* directory) const { closedir(directory); }
+};
+using Directory = std::unique_ptr<DIR, CloseDirectory>;
+
+// Visit returns false to stop.
+void for_each_process(const std::function<bool(pid_t, int proc_fd)>& visit) {
+  const Directory proc(opendir("/proc"));
+  if (proc == nullptr) return;
+  while (const dirent* entry = readdir(proc.get())) {
+    pid_t pid = 0;
+    const char* end = entry->d_name + std::strlen(entry->d_name);
+    if (std::from_chars(entry->d_name, end, pid).ptr != end || pid <= 0) continue;
+    if (!visit(pid, dirfd(proc.get()))) return;
+  }
+}
+
+void for_each_socket(pid_t pid, const std::function<void(uint64_t inode)>& visit) {
+  const Directory fds(opendir(fmt::format("/proc/{}/fd", pid).c_str()));
+  if (fds == nullptr) return;
+  while (const dirent* entry = readdir(fds.get())) {
+    if (const uint64_t inode = read_link_number(dirfd(fds.get()), entry->d_name, "socket:["); inode != 0)
+      visit(inode);
+  }
+}
+
+void read_udp_table(const char* path, uint16_t port, std::vector<PortHolder>& holders) {
+  std::ifstream table(path);
+  std::string line;
+  std::getline(table, line);
+  while (std::getline(table, line)) {
+    // sl local:port remote:port state queues timer retransmits uid timeout inode ...
+    std::istringstream fields(line);
+    std::string slot, local, remote, state, queues, timer, retransmits;
+    uid_t uid = 0;
+    unsigned timeout = 0;
+    uint64_t inode = 0;
+    if (!(fields >> slot >> local >> remote >> state >> queues >> timer >> retransmits >> uid >> timeout >>
+          inode))
+      continue;
+    const size_t colon = local.rfind(':');
+    if (colon == std::string::npos || std::strtoul(local.c_str() + colon + 1, nullptr, 16) != port) continue;
+    holders.push_back({uid, inode, 0});
+  }
+}
+
+}  // namespace
+
+uint64_t inode_of(int fd) {
+  struct stat st {};
+  return fstat(fd, &st) == 0 ? st.st_ino : 0;
+}
+
+uint64_t own_netns_inode() {
+  struct stat st {};
+  return stat("/proc/self/ns/net", &st) == 0 ? st.st_ino : 0;
+}
+
+std::set<uint64_t> held_sockets(const std::set<uint64_t>& inodes, const std::set<pid_t>& excluded) {
+  std::set<uint64_t> held;
+  for_each_process([&](pid_t pid, int) {
+    if (excluded.count(pid) == 0) {
+      for_each_socket(pid, [&](uint64_t inode) {
+        if (inodes.count(inode) != 0) held.insert(inode);
+      });
+    }
+    return held.size() < inodes.size();
+  });
+  return held;
+}
+
+std::vector<PortHolder> udp_port_holders(uint16_t port) {
+  std::vector<PortHolder> holders;
+  read_udp_table("/proc/self/net/udp", port, holders);
+  read_udp_table("/proc/self/net/udp6", port, holders);
+  for_each_process([&](pid_t pid, int) {
+    for_each_socket(pid, [&](uint64_t inode) {
+      for (PortHolder& holder : holders) {
+        if (holder.inode == inode && holder.pid == 0) holder.pid = pid;
+      }
+    });
+    return true;
+  });
+  return holders;
+}
+
+std::string describe(const PortHolder& holder) {
+  if (holder.inode == 0) return "the kernel (rdma_rxe?)";
+  if (holder.pid == 0) return fmt::format("a process of uid {}", holder.uid);
+  return fmt::format("process {} ({}) of uid {}", holder.pid, command_name(holder.pid), holder.uid);
+}
+
+Presence anybody_in_netns(uint64_t netns_inode, const std::set<pid_t>& excluded) {
+  Presence presence = Presence::nobody;
+  for_each_process([&](pid_t pid, int proc) {
+    if (excluded.count(pid) != 0) return true;
+    const uint64_t inode = read_link_number(proc, fmt::format("{}/ns/net", pid).c_str(), "net:[");
+    if (inode == netns_inode) {
+      presence = Presence::somebody;
+      return false;
+    }
+    // Kernel threads and zombies have no namespace that could be read: errno ENOENT.
+    if (inode == 0 && (errno == EACCES || errno == EPERM)) presence = Presence::unknown;
+    return true;
+  });
+  return presence;
+}
+
+bool netns_has_name(uint64_t netns_inode) {
+  std::ifstream mounts("/proc/self/mountinfo");
+  std::string line;
+  const std::string root = fmt::format(" net:[{}] ", netns_inode);
+  while (std::getline(mounts, line)) {
+    if (line.find(root) != std::string::npos) return true;
+  }
+  return false;
+}
+
+std::string command_name(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/comm", pid));
+  std::string name;
+  std::getline(file, name);
+  return name;
+}
+
+}  // namespace uroce::daemon

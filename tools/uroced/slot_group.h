@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+// The receive sockets on UDP port 4791: one per slot, all in one reuseport group, where the position in the
+// group is the slot. Members are made in slot order when first needed and never closed while the group lives:
+// closing one would move the last member into its place and with it a living process's packets. Slot 0 is the
+// control plane's own.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tools/uroced/fd.h"
+#include "tools/uroced/keeper_line.h"
+#include "tools/uroced/registry.h"
+
+namespace uroce::daemon {
+
+class SlotGroup {
+ public:
+  SlotGroup(Registry& registry, KeeperLine& keeper);
+
+  // Takes the port: slot 0. 0, or an errno and what to tell the person (EADDRINUSE: who has it).
+  int open_port(std::string& why);
+  bool is_open() const { return !sockets_.empty(); }
+
+  // A slot that nobody uses, its socket made and empty. 0 with errno ENOMEM and `why` when there is none.
+  uint32_t take(std::string& why);
+  // Whether take() would find one; looks at quarantined slots if it must.
+  bool any_free();
+  int socket_of(uint32_t slot) const { return sockets_[slot].get(); }
+
+  // The context is gone: what still arrives is dropped, and the slot waits until no process can read its
+  // socket any more. `holder`: pidfd of the owner.
+  void retire(uint32_t slot, Fd holder);
+  // Slots whose holders are gone become clean. Walks /proc.
+  void review_quarantine();
+  bool anything_quarantined() const;
+
+  int receive_buffer() const { return receive_buffer_; }  // bytes that the kernel gave
+  uint64_t dropped_by_control_slot() const;
+
+ private:
+  int grow_to(uint32_t slot, std::string& why);
+  void note_receive_buffer();
+  uint32_t find_clean() const;
+
+  Registry& registry_;
+  KeeperLine& keeper_;
+  std::vector<Fd> sockets_;
+  std::map<uint32_t, Fd> holders_;  // of quarantined slots
+  bool ipv6_ = true;
+  int receive_buffer_ = 0;
+};
+
+}  // namespace uroce::daemon

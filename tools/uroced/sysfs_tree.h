@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+// The files that libibverbs, ibstat, ibstatus, perftest, UCX, libfabric, hwloc and NCCL read, laid out as the
+// kernel's:
+//
+//   sys/devices/platform/uroce.<index>/{modalias,numa_node,local_cpus,net/<netdev>,infiniband/<name>/...,infiniband_verbs/uverbs<N>/...}
+//   sys/class/infiniband/<name>, sys/class/infiniband_verbs/uverbs<N>   symbolic links to the above
+//   sys/class/infiniband_verbs/abi_version, sys/class/misc/rdma_cm/{abi_version,dev}
+//   dev/infiniband/{uverbs<N>,rdma_cm}   plain files; the stand-in opens them
+//
+// RDMA devices of the host appear as links into the real /sys and /dev. Counter files are as fresh as the
+// last write_counters().
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "tools/uroced/device_facts.h"
+#include "tools/uroced/tree_writer.h"
+
+namespace uroce::daemon {
+
+class SysfsTree {
+ public:
+  // `root`: from make_tree_directory(), or that of an earlier worker.
+  explicit SysfsTree(const std::string& root);
+
+  const std::string& root() const { return writer_.root(); }
+
+  void write_device(const DeviceFacts& device);  // new or changed; what is right already stays untouched
+  void write_counters(const DeviceFacts& device, const CounterValues& counters);
+  void rename_device(const DeviceFacts& device, const std::string& old_name);  // `device` has the new name
+  void remove_device(const DeviceFacts& device);
+
+  // Links to what is in `sys` and `dev` (normally /sys and /dev) and not ours.
+  void link_host_devices(const std::string& sys, const std::string& dev);
+
+  void remove_all();  // when the daemon leaves
+  const std::string& trouble() const { return writer_.first_error(); }
+
+ private:
+  void write_port(const DeviceFacts& device);
+  void write_gids(const DeviceFacts& device);
+
+  TreeWriter writer_;
+  std::set<std::string> host_links_;
+};
+
+}  // namespace uroce::daemon

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+// The directory that stands for /sys and /dev/infiniband: a real one, because shells change into it and
+// libraries open paths relative to it. In memory (tmpfs) where possible, and never one that somebody else has
+// prepared.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace uroce::daemon {
+
+// Where to try, best first.
+std::vector<std::string> tree_candidates(uid_t uid);
+
+// Makes `<candidate>/<uid>-<namespace>` empty, with mode 0755, owned by us; the first candidate that allows
+// it, those in memory before those on disk. nullopt with `why`, which names what is wrong with each.
+std::optional<std::string> make_tree_directory(const std::vector<std::string>& candidates, uid_t uid,
+                                               uint64_t namespace_inode, std::string& why);
+
+}  // namespace uroce::daemon

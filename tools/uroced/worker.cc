@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+#include "tools/uroced/worker.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <exception>
+
+#if __has_include("netlink/rdma/server.h")
+#include "netlink/rdma/server.h"
+#endif
+#include "netlink/route/route_table.h"
+#include "tools/uroced/admin.h"
+#include "tools/uroced/hello.h"
+#include "tools/uroced/lifetime.h"
+#include "tools/uroced/log.h"
+#include "tools/uroced/process_scan.h"
+#include "tools/uroced/rdma_model.h"
+#include "tools/uroced/tree_directory.h"
+#include "tools/uroced/uverbs_server.h"
+
+namespace uroce::daemon {
+
+namespace {
+
+constexpr auto kCounterPeriod = std::chrono::seconds(1);
+constexpr auto kNetlinkRetry = std::chrono::milliseconds(5);
+constexpr auto kQuarantinePeriod = std::chrono::seconds(1);
+
+class Worker final : public ConnectionUser, public DeviceListener {
+ public:
+  Worker(Inheritance& inheritance, netlink::RouteTable& routes, const std::string& tree)
+      : registry_(*inheritance.state),
+        keeper_(std::move(inheritance.keeper), std::move(inheritance.kept)),
+        routes_(routes),
+        tree_(tree),
+        events_(loop_, keeper_),
+        slots_(registry_, keeper_),
+        connections_(loop_, registry_, keeper_, std::move(inheritance.listener), *this),
+        contexts_(registry_, keeper_, slots_, events_),
+        devices_(registry_, keeper_, routes, tree_, slots_, *this),
+        broker_(registry_, connections_, contexts_, devices_, slots_),
+        uverbs_(registry_, connections_, events_, contexts_),
+        hello_(registry_, connections_, devices_, slots_, broker_, [this] { return facts_for_hello(); }),
+        admin_(registry_, connections_, devices_, contexts_, slots_, broker_,
+               [this](const std::string& why) { leave(why); }),
+        model_(registry_, devices_, contexts_),
+        keeper_watch_(loop_, keeper_.descriptor(), [this] { leave("the keeper has died"); }),
+        routes_watch_(loop_, routes.descriptor(), [this] { routes_.dispatch(); }),
+        netlink_again_(loop_, [this] { serve_netlink(); }),
+        counters_timer_(loop_, [this] { refresh_counters(); }),
+        quarantine_timer_(loop_, [this] { review_quarantine(); }),
+        lifetime_(
+            loop_, static_cast<pid_t>(registry_.state().keeper_pid),
+            [this] {
+              return Lifetime::Situation{somebody_is_attached(), devices_.any()};
+            },
+            [this](const std::string& why) { leave(why); }) {
+    contexts_.connect(connections_, devices_);
+  }
+
+  // Takes over what an earlier worker left, in the order in which things hang on each other.
+  bool start(std::string& why) {
+    registry_.recover();
+    routes_.on_change([this] { devices_.follow_netdevs(); });
+    if (!start_netlink(why)) return false;
+    connections_.adopt();
+    broker_.adopt();
+    contexts_.adopt();
+    devices_.adopt();
+    keeper_.discard_unclaimed();
+    tree_.link_host_devices("/sys", "/dev");
+    refresh_counters();
+    watch_what_is_there();
+    if (registry_.state().generation > 1)
+      spdlog::warn("worker {} has taken over", registry_.state().generation);
+    return true;
+  }
+
+  int run() {
+    loop_.run();
+    return 0;
+  }
+
+  void on_message(uint32_t connection, Message& message) override {
+    const uint32_t role = registry_.connection(connection).role;
+    switch (message.header.type) {
+      case UROCE_MSG_HELLO:
+        if (connections_.was_answered(connection, message.header.seq)) return;
+        refresh_counters();
+        hello_.on_hello(connection, message);
+        return;
+      case UROCE_MSG_COMMAND:
+        if (role != UROCE_ROLE_UVERBS) break;
+        uverbs_.on_command(connection, message);
+        watch_what_is_there();
+        return;
+      case UROCE_MSG_ADMIN:
+        if (role != UROCE_ROLE_ADMIN) break;
+        return on_admin(connection, message);
+      case UROCE_MSG_RELAY:
+        if (role != UROCE_ROLE_BROKER) break;
+        return broker_.relay(connection, message);
+      default: break;
+    }
+    connections_.close(connection, "it sends what its role does not allow");
+  }
+
+  void on_ended(uint32_t connection) override {
+    const ConnectionRecord& record = registry_.connection(connection);
+    if (record.role == UROCE_ROLE_BROKER) broker_.detach(connection);
+    if (record.role == UROCE_ROLE_UVERBS && record.slot != 0) {
+      contexts_.close(record.slot);
+      watch_what_is_there();
+    }
+    loop_.later([this] { lifetime_.check(); });
+  }
+
+  void port_event(uint32_t device, uint32_t event_type) override { contexts_.port_event(device, event_type); }
+
+  void device_removed(uint32_t device) override {
+    contexts_.for_each([&](uint32_t slot, const ContextRecord& context) {
+      if (context.device == device) end_context(slot);
+    });
+  }
+
+  bool minor_in_use(uint32_t) const override { return false; }
+
+ private:
+  bool start_netlink(std::string& why);
+  void serve_netlink();
+  Hello::Facts facts_for_hello() const;
+
+  void on_admin(uint32_t connection, const Message& message) {
+    const std::string_view text(reinterpret_cast<const char*>(message.payload.data()),
+                                message.payload.size());
+    const std::string told = admin_.answer(text, registry_.connection(connection).pid)
+                                 .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    const auto bytes =
+        std::as_bytes(std::span(told)).first(std::min(told.size(), UROCE_MSG_MAX - sizeof(uroce_msg)));
+    connections_.reply(connection, message.header, 0, bytes);
+  }
+
+  void end_context(uint32_t slot) {
+    contexts_.make_fatal(slot);
+    broker_.tell_gone(slot);
+  }
+
+  bool somebody_is_attached() const {
+    for (uint32_t i = 1; i < kMaxConnections; ++i) {
+      const ConnectionRecord& record = registry_.connection(i);
+      if (record.live != 0 && record.role != 0 && record.role != UROCE_ROLE_WORLD &&
+          record.role != UROCE_ROLE_ADMIN)
+        return true;
+    }
+    return false;
+  }
+
+  // Timers run only while there is something for them to do: an idle daemon sleeps.
+  void watch_what_is_there() {
+    if (contexts_.live() == 0) {
+      if (counters_timer_.pending()) refresh_counters();
+      counters_timer_.cancel();
+    } else if (!counters_timer_.pending()) {
+      counters_timer_.start_every(kCounterPeriod);
+    }
+    if (slots_.anything_quarantined() && !quarantine_timer_.pending())
+      quarantine_timer_.start_every(kQuarantinePeriod);
+  }
+
+  // Counter files are at most a second old while a context is open, and fresh at each HELLO.
+  void refresh_counters() {
+    devices_.for_each([&](uint32_t position) {
+      tree_.write_counters(devices_.facts(position), contexts_.counters(position));
+    });
+    if (!tree_.trouble().empty() && !told_of_trouble_) {
+      told_of_trouble_ = true;
+      spdlog::warn("the files that stand for /sys are incomplete: {}", tree_.trouble());
+    }
+  }
+
+  void review_quarantine() {
+    slots_.review_quarantine();
+    if (!slots_.anything_quarantined()) quarantine_timer_.cancel();
+  }
+
+  // Every client learns that its device is gone; then the process ends, and the keeper with it.
+  void leave(const std::string& why) {
+    spdlog::info("leaving: {}", why);
+    contexts_.for_each([&](uint32_t slot, const ContextRecord&) { end_context(slot); });
+    tree_.remove_all();
+    loop_.later([this] { loop_.stop(); });
+  }
+
+  Registry registry_;
+  KeeperLine keeper_;
+  netlink::RouteTable& routes_;
+  SysfsTree tree_;
+  Loop loop_;
+  AsyncEvents events_;
+  SlotGroup slots_;
+  Connections connections_;
+  Contexts contexts_;
+  DeviceSet devices_;
+  Broker broker_;
+  UverbsServer uverbs_;
+  Hello hello_;
+  Admin admin_;
+  DaemonModel model_;
+#if __has_include("netlink/rdma/server.h")
+  std::unique_ptr<netlink::RdmaServer> netlink_;
+  std::unique_ptr<FdWatch> netlink_watch_;
+#endif
+  FdWatch keeper_watch_, routes_watch_;
+  Timer netlink_again_, counters_timer_, quarantine_timer_;
+  Lifetime lifetime_;
+  bool told_of_trouble_ = false;
+};
+
+#if __has_include("netlink/rdma/server.h")
+// The port stays the same over the worker's death: clients talk to it by number.
+bool Worker::start_netlink(std::string& why) {
+  Fd socket = keeper_.take_inherited(Keep::netlink, 0);
+  if (!socket) {
+    socket.reset(netlink::RdmaServer::make_socket(why));
+    if (!socket) return false;
+    if (!keeper_.keep(Keep::netlink, 0, socket.get())) {
+      why = "the keeper process does not take the netlink socket";
+      return false;
+    }
+  }
+  netlink_ = std::make_unique<netlink::RdmaServer>(socket.release(), model_, geteuid());
+  netlink_watch_ = std::make_unique<FdWatch>(loop_, netlink_->descriptor(), [this] { serve_netlink(); });
+  return true;
+}
+
+void Worker::serve_netlink() {
+  // Answers to a client that does not read now wait; netlink sockets do not tell when one reads again.
+  if (netlink_->dispatch()) {
+    netlink_again_.start(kNetlinkRetry);
+  } else {
+    netlink_again_.cancel();
+  }
+}
+
+Hello::Facts Worker::facts_for_hello() const {
+  return {tree_.root(), netlink_->port()};
+}
+#else
+bool Worker::start_netlink(std::string&) {
+  return true;
+}
+void Worker::serve_netlink() {}
+Hello::Facts Worker::facts_for_hello() const {
+  return {tree_.root(), 0};
+}
+#endif
+
+// The directory of the first worker, or a new one.
+bool find_tree(State& state, std::string& tree, std::string& why) {
+  if (state.tree[0] == '\0') {
+    const auto made = make_tree_directory(tree_candidates(geteuid()), geteuid(), own_netns_inode(), why);
+    if (!made) return false;
+    std::snprintf(state.tree, sizeof state.tree, "%s", made->c_str());
+  }
+  tree = state.tree;
+  return true;
+}
+
+int run(Inheritance& inheritance) {
+  std::string why, tree;
+  const auto routes = netlink::RouteTable::open(why);
+  if (routes == nullptr || !find_tree(*inheritance.state, tree, why)) {
+    spdlog::error("cannot work: {}", why);
+    return 1;
+  }
+  Worker worker(inheritance, *routes, tree);
+  if (!worker.start(why)) {
+    spdlog::error("cannot work: {}", why);
+    return 1;
+  }
+  return worker.run();
+}
+
+}  // namespace
+
+int run_worker(Inheritance& inheritance) {
+  try {
+    return run(inheritance);
+  } catch (const std::exception& error) {
+    spdlog::error("the worker ends: {}", error.what());
+    return 1;
+  }
+}
+
+}  // namespace uroce::daemon
