@@ -196,6 +196,17 @@ int Context::leave_group(const wire::Gid& group) {
   return change_membership(group, false);
 }
 
+int Context::change_membership(const wire::Gid& group, bool join) {
+  uroce_device_page page;
+  impl_->page.copy(page);
+  int error = EIO;
+  impl_->lane->enter();
+  if (transport::Transport* transport = impl_->lane->transport())
+    error = join ? transport->join_group(group, page.ifindex) : transport->leave_group(group, page.ifindex);
+  impl_->lane->leave();
+  return error;
+}
+
 void Context::posted(engine::QueuePair* qp) {
   const KeepErrno keep;
   impl_->lane->engine().ring(qp);
