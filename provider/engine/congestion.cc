@@ -39,6 +39,7 @@ void Destination::cut_to(uint64_t window, uint32_t mtu_charge) {
   window_ = static_cast<uint32_t>(std::max<uint64_t>(window, 2 * mtu_charge));
   threshold_ = window_;
   growth_ = 0;
+  undo_window_ = undo_threshold_ = 0;
 }
 
 void Destination::on_loss(Time now, uint32_t mtu_charge) {
@@ -51,8 +52,18 @@ void Destination::on_timeout(Time now, uint32_t mtu_charge) {
   // to half.
   if (!may_cut(now)) return;
   const uint32_t half = std::max(window_ / 2, 2 * mtu_charge);
+  const uint32_t undo_window = std::max(window_, undo_window_);
+  const uint32_t undo_threshold = std::max(threshold_, undo_threshold_);
   cut_to(2 * mtu_charge, mtu_charge);
   threshold_ = half;
+  undo_window_ = undo_window;
+  undo_threshold_ = undo_threshold;
+}
+
+void Destination::undo_timeout() {
+  window_ = std::max(window_, undo_window_);
+  threshold_ = std::max(threshold_, undo_threshold_);
+  undo_window_ = undo_threshold_ = 0;
 }
 
 void Destination::on_congestion_notification(Time now, uint32_t mtu_charge) {

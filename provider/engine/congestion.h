@@ -46,6 +46,7 @@ class Destination {
   void on_acknowledged(uint64_t charge, uint32_t mtu_charge);
   void on_loss(Time now, uint32_t mtu_charge);
   void on_timeout(Time now, uint32_t mtu_charge);
+  void undo_timeout();  // the last one was no loss
   void on_congestion_notification(Time now, uint32_t mtu_charge);
   void on_round_trip(int64_t ns);
 
@@ -80,6 +81,8 @@ class Destination {
   uint64_t in_flight_ = 0;
   uint64_t growth_ = 0;  // charge acknowledged towards the next packet of growth
   Time last_cut_{-1'000'000'000};
+  uint32_t undo_window_ = 0;  // before the last timeout; 0: nothing to undo
+  uint32_t undo_threshold_ = 0;
   int64_t srtt_ns_ = 0;
   int64_t rttvar_ns_ = 0;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 // Engine's control calls: objects come, change and go.
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <new>
 
@@ -117,7 +118,7 @@ int Engine::create_qp(const QpConfig& config, QueuePair*& out) {
   if (slot != nullptr) return EEXIST;
   try {
     auto qp = std::make_unique<Qp>(config, core.port_mtu_bytes);
-    core.timers.reserve(core.qp_count + 1);
+    core.timers.reserve(std::bit_ceil(core.qp_count + 1));
     ++core.qp_count;
     core.reserve_events();
     slot = std::move(qp);
@@ -140,8 +141,9 @@ int Engine::destroy_qp(Time now, QueuePair* handle) {
   core.set_state(qp, QpState::reset, StateReason::modified, now);
   if (qp.bound_windows) core.regions.unbind_all_of(qp.config.qpn);
   const uint32_t qpn = qp.config.qpn.value();
-  core.events.drop_if(
-      [qpn](const Event& event) { return event.kind == Event::Kind::async_qp && event.id == qpn; });
+  core.events.drop_if([qpn](const Event& event) {
+    return (event.kind == Event::Kind::async_qp || event.kind == Event::Kind::qp_state) && event.id == qpn;
+  });
   for (CompletionQueue* cq : {qp.config.send_cq, qp.config.recv_cq}) {
     if (cq != nullptr) --cq->users;
   }

@@ -42,7 +42,8 @@ bool Core::complete(CompletionQueue* queue, const Completion& completion, bool s
     }
     return false;
   }
-  if (notify && cq.notifications++ == 0) events.push({Event::Kind::completion, 0, cq.id(), cq.user_handle});
+  if (notify && cq.notifications++ == 0)
+    events.push({Event::Kind::completion, 0, cq.id(), cq.user_handle}, &cq);
   return true;
 }
 
@@ -50,6 +51,12 @@ void Core::raise(Qp& qp, uint32_t event) {
   if (event == kNoEvent || (qp.events_pending & (1u << event)) != 0) return;
   qp.events_pending |= 1u << event;
   events.push({Event::Kind::async_qp, event, qp.config.qpn.value(), qp.config.user_handle});
+}
+
+void Core::tell_state(Qp& qp) {
+  if ((qp.events_pending & (1u << async_event::kStateChanged)) != 0) return;
+  qp.events_pending |= 1u << async_event::kStateChanged;
+  events.push({Event::Kind::qp_state, 0, qp.config.qpn.value(), qp.config.user_handle});
 }
 
 void Core::raise_srq_limit(SharedReceiveQueue::Impl& srq) {
@@ -166,6 +173,7 @@ void Core::set_state(Qp& qp, QpState state, StateReason reason, Time now) {
   qp.attributes.state = state;
   qp.reason = reason;
   qp.published_state.store(static_cast<uint8_t>(state), std::memory_order_seq_cst);
+  if (reason != StateReason::modified) tell_state(qp);
   if (state == QpState::error && old != QpState::error) {
     requester::stop(*this, qp);
     // What was accepted before a refusal is still answered, and the refusal itself goes out behind it.

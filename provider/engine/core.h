@@ -68,6 +68,7 @@ struct Core {
   // False: the CQ overran; its queue pairs fail at settle().
   bool complete(CompletionQueue* cq, const Completion& completion, bool solicited);
   void raise(Qp& qp, uint32_t event);
+  void tell_state(Qp& qp);
   void raise_srq_limit(SharedReceiveQueue::Impl& srq);
   // Takes the next receive of the QP's queue into qp.resp.receive. False: there is none.
   bool take_receive(Qp& qp, SharedReceiveQueue::Impl* srq);

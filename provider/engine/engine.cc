@@ -154,19 +154,16 @@ bool Engine::poll_transmit(Time now, TxBatch& batch) {
 
 bool Engine::poll_event(Event& out) {
   Core& core = impl_->core;
-  const Event* next = core.events.front();
+  const EventQueue::Entry* next = core.events.front();
   if (next == nullptr) return false;
-  if (next->kind == Event::Kind::completion) {
-    out = *next;
-    for (auto& cq : core.cqs) {
-      if (cq->id() == next->id && --cq->notifications != 0) return true;
-    }
-    return core.events.pop(out);
-  }
-  core.events.pop(out);
-  if (out.kind == Event::Kind::async_qp) {
+  out = next->event;
+  if (next->cq != nullptr && --next->cq->notifications != 0) return true;  // fired again meanwhile
+  core.events.pop();
+  if (out.kind == Event::Kind::async_qp || out.kind == Event::Kind::qp_state) {
+    const uint32_t event = out.kind == Event::Kind::qp_state ? async_event::kStateChanged : out.async;
     Qp* qp = core.find(wire::Qpn(out.id));
-    if (qp != nullptr) qp->events_pending &= ~(1u << out.async);
+    if (qp != nullptr) qp->events_pending &= ~(1u << event);
+    if (qp != nullptr && out.kind == Event::Kind::qp_state) out.async = static_cast<uint32_t>(qp->current());
   } else if (out.kind == Event::Kind::async_srq) {
     const auto srq = core.srqs.find(out.id);
     if (srq != core.srqs.end()) srq->second->limit_pending = false;

@@ -69,7 +69,8 @@ struct EngineConfig {
 
 // Asynchronous happenings. Numbers of `async` equal enum ibv_event_type.
 struct Event {
-  enum class Kind : uint8_t { completion, async_cq, async_qp, async_srq } kind{};
+  // qp_state: a queue pair changed its state by itself; nothing for the program. `async` is its state now.
+  enum class Kind : uint8_t { completion, async_cq, async_qp, async_srq, qp_state } kind{};
   uint32_t async = 0;
   uint32_t id = 0;  // CQ id, QPN or SRQ number
   uint64_t user_handle = 0;

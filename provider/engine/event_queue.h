@@ -15,39 +15,43 @@ namespace uroce::engine {
 namespace async_event {
 inline constexpr uint32_t kCqError = 0, kQpFatal = 1, kQpRequestError = 2, kQpAccessError = 3,
                           kEstablished = 4, kSqDrained = 5, kSrqLimit = 15, kLastWqe = 16;
+// Ours: stands for Event::Kind::qp_state where events are counted in bits.
+inline constexpr uint32_t kStateChanged = 31;
 }
+
+struct CoreCq;
 
 class EventQueue {
  public:
   // Room for `events` at one time; never shrinks. Throws std::bad_alloc.
   void reserve(size_t events) {
     if (events + 1 <= ring_.size()) return;
-    std::vector<Event> bigger(2 * events + 16);
+    std::vector<Entry> bigger(2 * events + 16);
     size_t n = 0;
-    for (Event event; pop(event);) bigger[n++] = event;
+    for (; front() != nullptr; pop()) bigger[n++] = *front();
     ring_ = std::move(bigger);
     first_ = 0;
     end_ = n;
   }
 
-  void push(const Event& event) {
-    ring_[end_] = event;
+  // `cq`: whose completion it is about.
+  void push(const Event& event, CoreCq* cq = nullptr) {
+    ring_[end_] = {event, cq};
     end_ = next(end_);
   }
-  bool pop(Event& out) {
-    if (first_ == end_) return false;
-    out = ring_[first_];
-    first_ = next(first_);
-    return true;
-  }
-  const Event* front() const { return first_ == end_ ? nullptr : &ring_[first_]; }
+  void pop() { first_ = next(first_); }
+  struct Entry {
+    Event event;
+    CoreCq* cq = nullptr;
+  };
+  const Entry* front() const { return first_ == end_ ? nullptr : &ring_[first_]; }
 
   // An object is gone: so are its events.
   template <typename Condition>
   void drop_if(Condition condition) {
     size_t keep = first_;
     for (size_t i = first_; i != end_; i = next(i)) {
-      if (condition(ring_[i])) continue;
+      if (condition(ring_[i].event)) continue;
       ring_[keep] = ring_[i];
       keep = next(keep);
     }
@@ -56,7 +60,7 @@ class EventQueue {
 
  private:
   size_t next(size_t i) const { return i + 1 == ring_.size() ? 0 : i + 1; }
-  std::vector<Event> ring_;
+  std::vector<Entry> ring_;
   size_t first_ = 0;
   size_t end_ = 0;
 };

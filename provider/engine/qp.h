@@ -109,8 +109,9 @@ struct RequesterState {
 // gets (IBA 9.7.5.1.5).
 struct ResponderResource {
   enum class Kind : uint8_t { none, read, atomic, acknowledge } kind = Kind::none;
-  bool active = false;  // there is something to send
-  wire::Psn first;      // of the request
+  bool active = false;    // there is something to send
+  bool answered = false;  // whole, at least once
+  wire::Psn first;        // of the request
   uint32_t packets = 0;
   uint32_t msn = 0;
   // READ: what the (re)request asked for last
@@ -152,10 +153,12 @@ struct ResponderState {
   bool cnp_due = false;
   bool owes() const { return cnp_due || (due != Due::none && due_now); }
 
-  // ---- READ and atomic resources, a ring of max_dest_rd_atomic ----------------------------------
+  // ---- READ and atomic resources: max_dest_rd_atomic in a ring of the next power of two
+  // ----------------------------------
   std::unique_ptr<ResponderResource[]> resources;
   uint32_t resource_count = 0;
-  uint32_t newest = 0;     // resources taken so far; slot = number % count
+  uint32_t resource_slots = 0;
+  uint32_t newest = 0;     // resources taken so far; slot = number modulo the ring
   uint32_t answering = 0;  // number of the oldest that may have something to send
   uint32_t active = 0;
   // Pacing of long answers

@@ -173,6 +173,8 @@ void set_una(Core& core, Qp& qp, Time now, wire::Psn una) {
   RequesterState& req = qp.req;
   const int32_t packets = una.distance_from(req.una);
   if (packets <= 0) return;
+  // More than the probe has arrived: nothing was lost, the peer was only slow.
+  if (req.probe == RequesterState::Probe::wait && packets > 1) qp.destination->undo_timeout();
   req.una = una;
   req.restarted = false;
   req.backoff = 0;
@@ -203,7 +205,7 @@ void retire(Core& core, Qp& qp, Time now) {
   const uint32_t before = req.head;
   while (req.head != req.begun && !(req.failing && req.head == req.failing_index)) {
     const SendWqe& wqe = qp.send_queue.at(req.head);
-    if (wqe.end_psn().after(req.una)) break;
+    if (!wqe.lies_before(req.una)) break;
     core.complete_send(qp, wqe, WcStatus::success, VendorError::none, now);
     ++req.head;
   }

@@ -14,6 +14,7 @@ namespace {
 
 constexpr int64_t kIbTimeoutUnitNs = 4096;
 constexpr int64_t kMaxRetransmissionNs = 500'000'000;
+constexpr int64_t kStalledNs = 20'000'000;
 
 // Time without progress after which the peer is given up (IBA 9.7.6.1.3).
 int64_t retry_budget_ns(const Core& core, const Qp& qp) {
@@ -99,6 +100,10 @@ void on_timer(Core& core, Qp& qp, Time now) {
     arm_retransmission(core, qp, now);
     return;
   }
+  // Far too late: it was us who slept, and the peer's answers may still lie unread (a breakpoint, a busy
+  // machine).
+  const int64_t late = now - qp.retransmit_at;
+  if (late > kStalledNs) req.last_progress = req.last_progress + late;
   qp.retransmit_at = kNever;
   if (!outstanding(req)) return;
   if (now - req.last_progress >= retry_budget_ns(core, qp)) {

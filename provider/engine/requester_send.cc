@@ -313,7 +313,7 @@ Turn transmit(Core& core, Qp& qp, Time now, TxBatch& batch, int64_t& quantum) {
       return Turn::idle;  // the request failed at its beginning
     if (req.failing && req.cursor == req.failing_index) return Turn::idle;
     const SendWqe& wqe = qp.send_queue.at(req.cursor);
-    if (!wqe.end_psn().after(req.send_psn)) {  // all sent, or a local operation
+    if (wqe.lies_before(req.send_psn)) {  // all sent, or a local operation
       ++req.cursor;
       retire(core, qp, now);
       continue;

@@ -3,6 +3,7 @@
 // resources, length, key), in that order, to its execution.
 #include "provider/engine/responder.h"
 
+#include <bit>
 #include <cstring>
 #include <new>
 
@@ -111,6 +112,9 @@ Outcome execute(Core& core, Qp& qp, Time now, const wire::Packet& packet) {
     if (!find_receive_queue(core, qp, packet, srq)) return Outcome::invalid_request;
     if (!core.take_receive(qp, srq)) outcome = Outcome::not_ready;
   }
+  // Nothing has begun; the same packet comes again.
+  if (outcome == Outcome::not_ready && info.has(OpcodeInfo::first))
+    qp.resp.message = ResponderState::Message::none;
   if (outcome == Outcome::ok) outcome = take_payload(core, qp, now, packet);
   if (outcome == Outcome::ok && info.has(OpcodeInfo::last)) outcome = finish_message(core, qp, now, packet);
   return outcome;
@@ -121,12 +125,14 @@ Outcome execute(Core& core, Qp& qp, Time now, const wire::Packet& packet) {
 bool start(Qp& qp, uint8_t max_dest_rd_atomic) {
   ResponderState& resp = qp.resp;
   std::unique_ptr<ResponderResource[]> resources;
+  const uint32_t slots = std::bit_ceil(uint32_t{max_dest_rd_atomic});
   if (max_dest_rd_atomic != 0) {
-    resources.reset(new (std::nothrow) ResponderResource[max_dest_rd_atomic]);
+    resources.reset(new (std::nothrow) ResponderResource[slots]);
     if (resources == nullptr) return false;
   }
   resp.resources = std::move(resources);
   resp.resource_count = max_dest_rd_atomic;
+  resp.resource_slots = max_dest_rd_atomic != 0 ? slots : 0;
   resp.newest = resp.answering = resp.active = 0;
   return true;
 }
@@ -138,7 +144,7 @@ void stop(Core& core, Qp& qp) {
   resp.cnp_due = false;
   resp.message = ResponderState::Message::none;
   resp.unacknowledged = false;
-  for (uint32_t i = 0; i < resp.resource_count; ++i) resp.resources[i] = {};
+  for (uint32_t i = 0; i < resp.resource_slots; ++i) resp.resources[i] = {};
   resp.newest = resp.answering = resp.active = 0;
   core.answers.remove(qp);
 }

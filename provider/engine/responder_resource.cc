@@ -17,7 +17,7 @@ using Kind = ResponderResource::Kind;
 constexpr uint32_t kUnpacedBytes = 128 << 10;
 
 ResponderResource& at(ResponderState& resp, uint32_t number) {
-  return resp.resources[number % resp.resource_count];
+  return resp.resources[number & (resp.resource_slots - 1)];
 }
 
 uint32_t response_packets(uint32_t bytes, uint32_t mtu) {
@@ -32,6 +32,12 @@ void activate(Core& core, Qp& qp, ResponderResource& resource) {
   if (!resource.active) ++qp.resp.active;
   resource.active = true;
   core.schedule(qp);
+}
+
+void end_answer(Qp& qp, ResponderResource& resource) {
+  resource.active = false;
+  resource.answered = true;
+  --qp.resp.active;
 }
 
 Outcome check_range(Core& core, Qp& qp, const wire::Reth& reth, uint32_t needed, MappedRange& range) {
@@ -126,7 +132,7 @@ wire::Packet answer(const Qp& qp, Opcode rc, wire::Psn psn, uint32_t msn) {
 
 // The memory went away under a READ that was accepted.
 void read_failed(Core& core, Qp& qp, Time now, const ResponderResource& resource) {
-  for (uint32_t i = 0; i < qp.resp.resource_count; ++i) qp.resp.resources[i].active = false;
+  for (uint32_t i = 0; i < qp.resp.resource_slots; ++i) qp.resp.resources[i].active = false;
   qp.resp.active = 0;
   const wire::Psn psn = resource.send_psn;
   if (qp.current() == QpState::error) return;
@@ -171,7 +177,7 @@ Sent send_read_response(Core& core, Qp& qp, Time now, ResponderResource& resourc
   resource.va += payload;
   resource.left -= payload;
   ++resource.send_psn;
-  if (last) resource.active = false, --qp.resp.active;
+  if (last) end_answer(qp, resource);
   return Sent::yes;
 }
 
@@ -186,8 +192,7 @@ Sent send_short_response(Core& core, Qp& qp, ResponderResource& resource, TxBatc
   wire::write_headers(packet, out);
   batch.commit(qp.attributes.path, qp.attributes.dest_qpn, bytes);
   ++core.counters.sent_pkts;
-  resource.active = false;
-  --qp.resp.active;
+  end_answer(qp, resource);
   return Sent::yes;
 }
 
@@ -215,8 +220,13 @@ Outcome accept_resource(Core& core, Qp& qp, const wire::Packet& packet) {
   ResponderState& resp = qp.resp;
   // No resources, or more requests at once than were agreed (IBA 9.7.4.1.5, C40).
   if (resp.resource_count == 0) return Outcome::invalid_request;
-  ResponderResource& slot = at(resp, resp.newest);
-  if (slot.active) return Outcome::invalid_request;
+  ResponderResource& oldest = at(resp, resp.newest - resp.resource_count);
+  if (oldest.active) {
+    if (!oldest.answered) return Outcome::invalid_request;
+    // Only a repetition is being answered, and who sends one more request has had the answer.
+    oldest.active = false;
+    --resp.active;
+  }
   ResponderResource resource;
   resource.first = packet.bth.psn;
   resource.packets = 1;
@@ -231,8 +241,8 @@ Outcome accept_resource(Core& core, Qp& qp, const wire::Packet& packet) {
   if (outcome != Outcome::ok) return outcome;
   resp.msn = resource.msn;
   resp.expected = resource.first + resource.packets;
+  ResponderResource& slot = at(resp, resp.newest++);
   slot = resource;
-  ++resp.newest;
   activate(core, qp, slot);
   return Outcome::ok;
 }
@@ -240,13 +250,13 @@ Outcome accept_resource(Core& core, Qp& qp, const wire::Packet& packet) {
 void on_duplicate_resource(Core& core, Qp& qp, const wire::Packet& packet) {
   ResponderState& resp = qp.resp;
   const wire::Psn psn = packet.bth.psn;
-  const uint32_t known = std::min(resp.newest, resp.resource_count);
-  for (uint32_t back = 1; back <= known; ++back) {
+  for (uint32_t back = 1; back <= resp.resource_count; ++back) {
     const uint32_t number = resp.newest - back;
     ResponderResource& resource = at(resp, number);
     if (resource.kind == Kind::none) return;
     if (psn.before(resource.first)) continue;
-    if (!psn.before(resource.first + resource.packets)) return;  // between two of them: not a repetition
+    if ((psn - resource.first.value()).value() >= resource.packets)
+      return;  // between two of them: not a repetition
     const bool read = rc_opcode(packet) == Opcode::rc_read_request;
     if (read != (resource.kind == Kind::read)) return;
     if (read) {

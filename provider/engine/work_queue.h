@@ -74,6 +74,9 @@ struct SendWqe {
   const SgEntry* sges() const { return reinterpret_cast<const SgEntry*>(this + 1); }
   std::byte* inline_bytes() { return reinterpret_cast<std::byte*>(this + 1); }
   const std::byte* inline_bytes() const { return reinterpret_cast<const std::byte*>(this + 1); }
+  // All its packets lie before `psn`, which is not before first_psn. Counted from there: a message of 2^31
+  // bytes takes half of all PSNs, where before and after lose their meaning.
+  bool lies_before(wire::Psn psn) const { return (psn - first_psn.value()).value() >= packets; }
   // One behind the last PSN.
   wire::Psn end_psn() const { return first_psn + packets; }
 };

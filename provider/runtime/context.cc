@@ -110,6 +110,7 @@ std::unique_ptr<Context> Context::open(const ContextConfig& config, std::string&
     engine_config.minimum_ib_timeout_ns = int64_t{page.min_timeout_ms} * 1'000'000;
   impl->lane =
       std::make_unique<Lane>(engine_config, std::move(memory), std::move(transport), impl->page, impl->kicks);
+  impl->lane->show_states_in(relay->slot_page());
   impl->thread = std::make_unique<ProgressThread>(
       *impl->lane, impl->kicks, *impl->broker, [p = impl.get()] { p->gone(); },
       [p = impl.get()] { p->publish(false); });
@@ -247,8 +248,7 @@ void Context::forget_events(uint32_t kick_kind, uint32_t id) {
 }
 
 void Context::publish_qp(const engine::QueuePair* qp) {
-  uroce_slot_qp& entry = impl_->broker->slot_page()->qps[qp->qpn().index()];
-  __atomic_store_n(&entry.state, static_cast<uint32_t>(qp->state()), __ATOMIC_RELAXED);
+  publish_qp_state(*impl_->broker->slot_page(), qp->qpn(), static_cast<uint32_t>(qp->state()));
 }
 
 void Context::device_page(uroce_device_page& out) const {

@@ -15,6 +15,7 @@ uint32_t kind_of(engine::Event::Kind kind) {
     case engine::Event::Kind::async_cq: return UROCE_KICK_CQ_EVENT;
     case engine::Event::Kind::async_qp: return UROCE_KICK_QP_EVENT;
     case engine::Event::Kind::async_srq: return UROCE_KICK_SRQ_EVENT;
+    case engine::Event::Kind::qp_state: break;  // for the slot page, not for the program
   }
   return 0;
 }

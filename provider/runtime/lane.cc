@@ -97,7 +97,13 @@ void Lane::drain() {
   for (int i = 0; i < kBatchesPerDrain && transmit(); ++i) {
   }
   engine::Event event;
-  while (engine_.poll_event(event)) kicks_.push(event);
+  while (engine_.poll_event(event)) {
+    if (event.kind != engine::Event::Kind::qp_state) {
+      kicks_.push(event);
+    } else if (states_ != nullptr) {
+      publish_qp_state(*states_, wire::Qpn(event.id), event.async);
+    }
+  }
 }
 
 // One batch out. True: there may be more and it may leave now.

@@ -42,6 +42,8 @@ class Lane final : private transport::PacketSink {
   // Takes posted work, sends what is due, collects events. After every input.
   void drain();
   void take_packet(std::span<const std::byte> packet, const engine::RxMeta& meta);  // relayed by the broker
+  // Where the states of queue pairs are shown to others; outlives the lane.
+  void show_states_in(uroce_slot_page* page) { states_ = page; }
   // The end: flushes every queue and closes the sockets.
   void fail();
 
@@ -66,6 +68,7 @@ class Lane final : private transport::PacketSink {
   std::unique_ptr<transport::Transport> transport_;
   DevicePageReader page_;
   KickQueue& kicks_;
+  uroce_slot_page* states_ = nullptr;
   engine::Engine engine_;
 
   std::vector<std::byte> storage_;

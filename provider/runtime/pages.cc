@@ -97,6 +97,10 @@ void publish_counters(uroce_slot_page& page, const engine::Counters& engine,
   __atomic_store_n(&page.counter_count, UROCE_CNT_COUNT, __ATOMIC_RELEASE);
 }
 
+void publish_qp_state(uroce_slot_page& page, wire::Qpn qpn, uint32_t state) {
+  __atomic_store_n(&page.qps[qpn.index()].state, state, __ATOMIC_RELAXED);
+}
+
 void publish_transport_text(uroce_slot_page& page, const std::string& text) {
   std::snprintf(page.transport_text, sizeof page.transport_text, "%s", text.c_str());
 }

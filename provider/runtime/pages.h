@@ -30,6 +30,7 @@ class DevicePageReader {
 // Copies counters to where uroced reads them.
 void publish_counters(uroce_slot_page& page, const engine::Counters& engine,
                       const transport::Counters& transport, uint64_t foreign_destination);
+void publish_qp_state(uroce_slot_page& page, wire::Qpn qpn, uint32_t state);
 void publish_transport_text(uroce_slot_page& page, const std::string& text);
 
 }  // namespace uroce::runtime
