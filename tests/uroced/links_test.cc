@@ -32,7 +32,8 @@ class Links : public InNamespace {
   json device(size_t i = 0) { return status()["devices"].at(i); }
   std::vector<std::string> addresses() {
     std::vector<std::string> list;
-    for (const auto& gid : device()["gids"]) list.push_back(gid["address"]);
+    const json now = device();
+    for (const auto& gid : now["gids"]) list.push_back(gid["address"]);
     return list;
   }
   bool has_address(const std::string& address) {

@@ -11,19 +11,19 @@ namespace {
 
 class RegistryTest : public ::testing::Test {
  protected:
-  RegistryTest() {
-    std::string why;
-    state = create_state(memory, why);
-    if (state == nullptr) throw std::runtime_error(why);
-  }
   ~RegistryTest() override { munmap(state, sizeof *state); }
 
   Fd memory;
-  State* state;
-  Registry registry{*create()};
+  State* state = made();
+  Registry registry{*state};
 
  private:
-  State* create() { return state; }
+  State* made() {
+    std::string why;
+    State* fresh = create_state(memory, why);
+    if (fresh == nullptr) throw std::runtime_error(why);
+    return fresh;
+  }
 };
 
 TEST_F(RegistryTest, an_object_belongs_to_one_slot_and_kind) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 #include "tools/uroced/sysfs_tree.h"
+#include "kmod-shim/uapi/uroce_abi.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
