@@ -100,16 +100,13 @@ void fill(const SendRequest& request, uint64_t bytes, bool with_list, SendWqe& w
   }
 }
 
-}  // namespace
-
-int QueuePair::post_send(const SendRequest& request) {
-  Impl& qp = *impl_;
+// Everything but room in the queue. `bytes`: of the message.
+int check(const QueuePair::Impl& qp, QpState now, const SendRequest& request, uint64_t& bytes) {
   if (static_cast<size_t>(request.opcode) >= std::size(kRules) || !qp.has_requester()) return EINVAL;
   const OpcodeRule& rule = kRules[static_cast<size_t>(request.opcode)];
   if ((rule.types & bit(qp.config.type)) == 0) return EINVAL;
-  const QpState now = state();
   if (now == QpState::reset || now == QpState::init || now == QpState::rtr) return EINVAL;
-  uint64_t bytes = 0;
+  bytes = 0;
   if (request.flags.inline_data) {
     if (!rule.may_inline) return EINVAL;
     bytes = message_bytes(request);
@@ -124,9 +121,26 @@ int QueuePair::post_send(const SendRequest& request) {
       (bytes > qp.port_mtu_bytes.load(std::memory_order_relaxed) || request.ud_path == PathId{})) {
     return EINVAL;
   }
+  return 0;
+}
+
+}  // namespace
+
+int QueuePair::check_send(const SendRequest& request, uint32_t ahead) const {
+  uint64_t bytes = 0;
+  if (const int error = check(*impl_, state(), request, bytes); error != 0) return error;
+  const SlotRing& ring = impl_->send_queue.ring();
+  return ring.tail() - ring.head() + ahead >= ring.capacity() ? ENOMEM : 0;
+}
+
+int QueuePair::post_send(const SendRequest& request) {
+  Impl& qp = *impl_;
+  uint64_t bytes = 0;
+  if (const int error = check(qp, state(), request, bytes); error != 0) return error;
   SlotRing& ring = qp.send_queue.ring();
   if (ring.full()) return ENOMEM;
-  fill(request, bytes, rule.local_gather, *static_cast<SendWqe*>(ring.next_slot()));
+  fill(request, bytes, kRules[static_cast<size_t>(request.opcode)].local_gather,
+       *static_cast<SendWqe*>(ring.next_slot()));
   ring.publish();
   return 0;
 }

@@ -17,6 +17,9 @@ class QueuePair {
   // 0; ENOMEM: queue full; EINVAL: wrong state, too many SGEs, inline too long, opcode the type does not
   // have, message too long. Then Engine::ring(). In SQE/ERR posts succeed and are flushed.
   int post_send(const SendRequest& request);
+  // What post_send() would answer behind `ahead` further requests. For lists that are taken whole or not at
+  // all.
+  int check_send(const SendRequest& request, uint32_t ahead) const;
   int post_recv(const RecvRequest& request);
 
   // ---- any thread -------------------------------------------------------------------------------
