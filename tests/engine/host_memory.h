@@ -3,6 +3,7 @@
 // them, or in one that was unmapped, faults.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -27,12 +28,16 @@ class HostMemory final : public engine::MemoryAccess {
   std::byte* at(uint64_t va) { return arena(va)->bytes.data() + va % kArenaSpan; }
   void fill(uint64_t va, size_t bytes, uint64_t seed) {
     std::byte* p = at(va);
-    for (size_t i = 0; i < bytes; ++i) p[i] = pattern(seed, i);
+    for (size_t i = 0; i < bytes; i += 8) {
+      const uint64_t word = pattern(seed, i);
+      std::memcpy(p + i, &word, std::min<size_t>(8, bytes - i));
+    }
   }
   bool holds(uint64_t va, size_t bytes, uint64_t seed) {
     const std::byte* p = at(va);
-    for (size_t i = 0; i < bytes; ++i) {
-      if (p[i] != pattern(seed, i)) return false;
+    for (size_t i = 0; i < bytes; i += 8) {
+      const uint64_t word = pattern(seed, i);
+      if (std::memcmp(p + i, &word, std::min<size_t>(8, bytes - i)) != 0) return false;
     }
     return true;
   }
@@ -84,9 +89,9 @@ class HostMemory final : public engine::MemoryAccess {
     bool mapped;
     bool writable;
   };
-  static std::byte pattern(uint64_t seed, size_t i) {
-    const uint64_t x = (seed + i / 8 + 1) * 0x9e3779b97f4a7c15u;
-    return static_cast<std::byte>((x >> (8 * (i % 8))) ^ (x >> 33));
+  static uint64_t pattern(uint64_t seed, size_t at) {
+    const uint64_t x = (seed * 0x100000001b3u + at + 1) * 0x9e3779b97f4a7c15u;
+    return x ^ (x >> 29);
   }
   Arena* arena(uint64_t va) { return &arenas_.at(va / kArenaSpan - 1); }
   std::byte* find(uint64_t va, size_t bytes, bool writing) {
