@@ -3,8 +3,13 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
 
 #include "tools/uroced/keeper_line.h"
 #include "tools/uroced/registry.h"
@@ -49,32 +54,120 @@ TEST(KeptTable, a_mapped_page_is_sealed_against_other_writers) {
   EXPECT_LT(ftruncate(kept->fd, 0), 0);
 }
 
-// The first worker hands over a descriptor and dies; the second finds it and leaves.
-TEST(Keeper, a_new_worker_inherits_what_the_dead_one_gave) {
+class Keeper : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string why;
+    inheritance.state = state = create_state(inheritance.state_memory, why);
+    ASSERT_NE(state, nullptr) << why;
+  }
+  void TearDown() override { munmap(state, sizeof *state); }
+
+  int run(const std::function<int(Inheritance&)>& worker) {
+    return run_keeper(std::move(inheritance), worker, [this](int status, const std::string& text) {
+      announcements++;
+      announced_status = status;
+      announced_text = text;
+    });
+  }
+
   Inheritance inheritance;
-  std::string why;
-  inheritance.state = create_state(inheritance.state_memory, why);
-  ASSERT_NE(inheritance.state, nullptr) << why;
-  State* state = inheritance.state;
-  const int status = run_keeper(std::move(inheritance), [](Inheritance& mine) {
+  State* state = nullptr;
+  int announcements = 0, announced_status = -1;
+  std::string announced_text;
+};
+
+// The first worker hands over a descriptor and dies; the second finds it and leaves.
+TEST_F(Keeper, a_new_worker_inherits_what_the_dead_one_gave) {
+  const int status = run([](Inheritance& mine) {
     mine.state->generation++;
     KeeperLine line(std::move(mine.keeper), std::move(mine.kept));
+    line.tell_ready();
     if (mine.state->generation == 1) {
       const Fd memory = memory_with(42);
-      line.keep(Keep::slot_page, 5, memory.get());
-      line.keep(Keep::slot_page, 6, memory.get());
+      if (!line.keep(Keep::slot_page, 5, memory.get()) || !line.keep(Keep::slot_page, 6, memory.get()))
+        return 1;
       line.drop(Keep::slot_page, 6);
       raise(SIGKILL);
     }
     const Fd inherited = line.take_inherited(Keep::slot_page, 5);
-    mine.state->named = value_in(inherited.get());
-    mine.state->named += line.inherited(Keep::slot_page, 6) == nullptr ? 1 : 0;
-    return 0;
+    mine.state->next_device_index = value_in(inherited.get());
+    return line.inherited(Keep::slot_page, 6) == nullptr ? 0 : 1;
   });
   EXPECT_EQ(status, 0);
   EXPECT_EQ(state->generation, 2u);
-  EXPECT_EQ(state->named, 43u);
-  munmap(state, sizeof *state);
+  EXPECT_EQ(state->next_device_index, 42u);
+  EXPECT_EQ(announcements, 1);
+  EXPECT_EQ(announced_status, 0);
+}
+
+TEST_F(Keeper, only_a_workers_own_fault_is_a_crash) {
+  EXPECT_EQ(run([](Inheritance& mine) {
+              KeeperLine(std::move(mine.keeper), {}).tell_ready();
+              switch (++mine.state->generation) {
+                case 1: raise(SIGKILL); break;
+                case 2:
+                  mine.state->next_device_index = mine.state->crashed;
+                  raise(SIGSEGV);
+                  break;
+                default: break;
+              }
+              return 0;
+            }),
+            0);
+  EXPECT_EQ(state->generation, 3u);
+  EXPECT_EQ(state->next_device_index, 0u) << "somebody killed it";
+  EXPECT_EQ(state->crashed, 1u);
+}
+
+TEST_F(Keeper, a_first_worker_that_cannot_start_is_the_end_and_says_why) {
+  EXPECT_EQ(run([](Inheritance& mine) {
+              mine.state->generation++;
+              snprintf(mine.state->trouble, sizeof mine.state->trouble, "no room");
+              return 1;
+            }),
+            1);
+  EXPECT_EQ(state->generation, 1u);
+  EXPECT_EQ(announcements, 1);
+  EXPECT_EQ(announced_status, 1);
+  EXPECT_EQ(announced_text, "no room");
+}
+
+TEST_F(Keeper, a_descriptor_that_does_not_arrive_is_an_error) {
+  rlimit old{};
+  getrlimit(RLIMIT_NOFILE, &old);
+  const int status = run([&](Inheritance& mine) {
+    KeeperLine line(std::move(mine.keeper), {});
+    const Fd memory = memory_with(1);
+    int kept = 0;
+    const rlimit few{32, old.rlim_max};
+    if (prlimit(getppid(), RLIMIT_NOFILE, &few, nullptr) != 0) return 99;
+    while (kept < 64 && line.keep(Keep::slot_page, static_cast<uint64_t>(kept), memory.get())) kept++;
+    mine.state->next_device_index = static_cast<uint32_t>(errno);
+    mine.state->generation = static_cast<uint32_t>(kept);
+    return 0;
+  });
+  setrlimit(RLIMIT_NOFILE, &old);
+  EXPECT_EQ(status, 0);
+  EXPECT_LT(state->generation, 32u);
+  EXPECT_EQ(state->next_device_index, static_cast<uint32_t>(EMFILE));
+}
+
+TEST_F(Keeper, a_signal_to_end_reaches_the_worker) {
+  EXPECT_EQ(run([](Inheritance& mine) {
+              KeeperLine line(std::move(mine.keeper), {});
+              line.tell_ready();
+              sigset_t end;
+              sigemptyset(&end);
+              sigaddset(&end, SIGTERM);
+              kill(getppid(), SIGTERM);
+              int number = 0;
+              sigwait(&end, &number);
+              mine.state->generation = static_cast<uint32_t>(number);
+              return 1;
+            }),
+            0);
+  EXPECT_EQ(state->generation, static_cast<uint32_t>(SIGTERM));
 }
 
 }  // namespace

@@ -91,8 +91,12 @@ TEST_F(RegistryTest, a_commit_stays) {
   EXPECT_NE(next.find(1, ObjectKind::pd, made), nullptr);
 }
 
-TEST_F(RegistryTest, a_request_that_kills_workers_is_counted_against_its_connection) {
+TEST_F(RegistryTest, a_request_that_crashes_workers_is_counted_against_its_connection) {
   registry.edit(state->in_flight_connection) = 7;
+  Registry(*state).recover();
+  EXPECT_EQ(state->connections[7].crashes, 0u) << "the worker was killed from outside";
+  registry.edit(state->in_flight_connection) = 7;
+  registry.edit(state->crashed) = 1;
   Registry(*state).recover();
   EXPECT_EQ(state->connections[7].crashes, 1u);
   EXPECT_EQ(state->in_flight_connection, 0u);

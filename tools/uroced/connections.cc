@@ -64,6 +64,12 @@ void Connections::adopt() {
   }
 }
 
+void Connections::stop_accepting() {
+  accept_again_.cancel();
+  accepting_.reset();
+  listener_.reset();
+}
+
 void Connections::accept_some() {
   for (int i = 0; i < kMessagesPerTurn; ++i) {
     Fd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));

@@ -34,6 +34,9 @@ class Connections {
   // After a restart: those of the earlier worker; everyone is told to send again what is unanswered.
   void adopt();
 
+  // The listening socket is closed; who waits there is turned away.
+  void stop_accepting();
+
   // Queued when the client does not read; a client that lets too much pile up is cut off.
   void send(uint32_t connection, uint16_t type, uint32_t seq, int status,
             std::span<const std::byte> payload = {}, std::span<const int> descriptors = {});

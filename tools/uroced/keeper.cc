@@ -2,6 +2,8 @@
 #include "tools/uroced/keeper.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -9,9 +11,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <utility>
+
+#include "tools/uroced/log.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
@@ -57,7 +61,7 @@ Fd KeptTable::take(Keep what, uint64_t key) {
 
 namespace {
 
-enum class Input { message, worker_gone };
+enum class Input { message, ready, worker_gone };
 
 Input read_one(int line, KeptTable& kept) {
   KeepMessage message{};
@@ -80,9 +84,17 @@ Input read_one(int line, KeptTable& kept) {
     fd.reset(received);
   }
   if (static_cast<size_t>(n) != sizeof message) return Input::message;
-  if (message.action == KeepMessage::put && fd)
-    kept.put(message.what, message.key, std::move(fd), message.map_bytes);
-  if (message.action == KeepMessage::drop) kept.drop(message.what, message.key);
+  switch (message.action) {
+    case KeepMessage::ready: return Input::ready;
+    case KeepMessage::drop: kept.drop(message.what, message.key); break;
+    case KeepMessage::put: {
+      // A descriptor gets lost on the way when our table of them is full.
+      const int32_t error = fd ? 0 : EMFILE;
+      if (fd) kept.put(message.what, message.key, std::move(fd), message.map_bytes);
+      [[maybe_unused]] const ssize_t told = send(line, &error, sizeof error, MSG_NOSIGNAL);
+      break;
+    }
+  }
   return Input::message;
 }
 
@@ -92,45 +104,119 @@ int64_t monotonic_ms() {
   return now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
 }
 
+// Cut short by a signal.
 void sleep_ms(int64_t ms) {
-  timespec left{ms / 1000, ms % 1000 * 1'000'000};
-  while (nanosleep(&left, &left) != 0 && errno == EINTR) {
+  const timespec time{ms / 1000, ms % 1000 * 1'000'000};
+  nanosleep(&time, nullptr);
+}
+
+// Being asked to end: the worker takes leave of the clients, then we follow.
+volatile sig_atomic_t asked_to_end = 0;
+volatile sig_atomic_t worker_pid = 0;
+
+void pass_on(int number) {
+  asked_to_end = 1;
+  if (worker_pid > 0) kill(worker_pid, number);
+}
+
+class EndSignals {
+ public:
+  EndSignals() {
+    sigemptyset(&set_);
+    for (const int number : {SIGTERM, SIGINT}) {
+      sigaddset(&set_, number);
+      struct sigaction action {};
+      action.sa_handler = pass_on;
+      sigaction(number, &action, nullptr);
+    }
   }
+  void block() const { sigprocmask(SIG_BLOCK, &set_, nullptr); }
+  void unblock() const { sigprocmask(SIG_UNBLOCK, &set_, nullptr); }
+
+ private:
+  sigset_t set_;
+};
+
+// Whether a worker that ended so has a fault in it, which the request it was busy with may have hit.
+bool is_crash(int status) {
+  if (!WIFSIGNALED(status)) return true;
+  return WTERMSIG(status) != SIGKILL && WTERMSIG(status) != SIGTERM && WTERMSIG(status) != SIGINT;
+}
+
+std::string describe(int status) {
+  if (WIFSIGNALED(status)) return fmt::format("signal {}", WTERMSIG(status));
+  return WIFEXITED(status) ? fmt::format("exit status {}", WEXITSTATUS(status)) : "it never lived";
+}
+
+struct Life {
+  bool ready = false;
+  int status = -1;  // as waitpid() gives it
+};
+
+// From fork to death. Signals are blocked before and after.
+Life run_one(Inheritance& inheritance, const std::function<int(Inheritance&)>& worker,
+             const EndSignals& signals, const std::function<void()>& ready) {
+  Life life;
+  int line[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, line) != 0) return life;
+  Fd ours(line[0]), theirs(line[1]);
+  const pid_t child = fork();
+  if (child < 0) return life;
+  if (child == 0) {
+    for (const int number : {SIGTERM, SIGINT}) signal(number, SIG_DFL);
+    ours.reset();
+    prctl(PR_SET_NAME, "uroced-worker");
+    inheritance.keeper = std::move(theirs);
+    _exit(worker(inheritance));
+  }
+  theirs.reset();
+  worker_pid = child;
+  signals.unblock();
+  for (Input input; (input = read_one(ours.get(), inheritance.kept)) != Input::worker_gone;) {
+    if (input != Input::ready) continue;
+    life.ready = true;
+    ready();
+  }
+  signals.block();
+  while (waitpid(child, &life.status, 0) < 0 && errno == EINTR) {
+  }
+  worker_pid = 0;
+  return life;
 }
 
 }  // namespace
 
-int run_keeper(Inheritance inheritance, const std::function<int(Inheritance&)>& worker) {
+int run_keeper(Inheritance inheritance, const std::function<int(Inheritance&)>& worker,
+               const std::function<void(int status, const std::string& text)>& started) {
   constexpr int64_t kShortLifeMs = 2000, kLongestPauseMs = 5000;
-  inheritance.state->keeper_pid = static_cast<uint32_t>(getpid());
+  State& state = *inheritance.state;
+  state.keeper_pid = static_cast<uint32_t>(getpid());
+  const EndSignals signals;
+  bool announced = false;
+  const auto first_is_ready = [&] {
+    if (!std::exchange(announced, true)) started(0, "");
+  };
   int64_t pause_ms = 0;
+  signals.block();
   for (;;) {
-    int line[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, line) != 0) return 1;
-    Fd ours(line[0]), theirs(line[1]);
-    const int64_t started = monotonic_ms();
-    const pid_t child = fork();
-    if (child == 0) {
-      ours.reset();
-      prctl(PR_SET_NAME, "uroced-worker");
-      inheritance.keeper = std::move(theirs);
-      _exit(worker(inheritance));
+    const int64_t began = monotonic_ms();
+    const Life life = run_one(inheritance, worker, signals, first_is_ready);
+    if (life.status == 0 || asked_to_end != 0) return 0;
+    if (!announced) {
+      state.trouble[sizeof state.trouble - 1] = '\0';
+      started(1, state.trouble[0] != '\0' ? state.trouble : "the worker process died while it started");
+      return 1;
     }
-    theirs.reset();
-    if (child > 0) {
-      while (read_one(ours.get(), inheritance.kept) == Input::message) {
-      }
-      int status = 0;
-      while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-      }
-      if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return 0;
-      std::fprintf(stderr, "uroced: the worker (pid %d) died, starting another\n", child);
-    }
+    state.crashed = is_crash(life.status) ? 1 : 0;
+    spdlog::error("the worker died ({}), starting another", describe(life.status));
     // At once after a long life, later and later when it does not come up.
-    if (child > 0 && monotonic_ms() - started >= kShortLifeMs) {
+    if (life.ready && monotonic_ms() - began >= kShortLifeMs) {
       pause_ms = 0;
     } else {
-      sleep_ms(pause_ms);
+      signals.unblock();
+      if (asked_to_end == 0) sleep_ms(pause_ms);
+      signals.block();
+      if (asked_to_end != 0) return 0;
       pause_ms = std::min(kLongestPauseMs, pause_ms * 2 + 50);
     }
   }

@@ -48,9 +48,9 @@ class KeptTable {
   std::vector<Kept> kept_;
 };
 
-// One packet from worker to keeper; a put carries one descriptor.
+// One packet from worker to keeper; a put carries one descriptor and is answered with an int32_t, 0 or errno.
 struct KeepMessage {
-  enum Action : uint32_t { put = 1, drop = 2 };
+  enum Action : uint32_t { put = 1, drop = 2, ready = 3 };  // ready: this worker serves
   uint32_t action;
   Keep what;
   uint64_t key;
@@ -66,7 +66,10 @@ struct Inheritance {
 };
 
 // Returns the keeper's exit status, when the worker has left by itself (status 0). `worker` runs in the child
-// and returns its exit status.
-int run_keeper(Inheritance inheritance, const std::function<int(Inheritance&)>& worker);
+// and returns its exit status; SIGTERM and SIGINT are blocked there until it is ready to leave on them (ours
+// are passed on to it). `started` is called once: with 0 when the first worker serves, with another status
+// and State::trouble when it could not, and then that is the end.
+int run_keeper(Inheritance inheritance, const std::function<int(Inheritance&)>& worker,
+               const std::function<void(int status, const std::string& text)>& started);
 
 }  // namespace uroce::daemon

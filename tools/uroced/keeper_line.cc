@@ -35,7 +35,19 @@ bool send_message(int line, const KeepMessage& message, int fd) {
 }  // namespace
 
 bool KeeperLine::keep(Keep what, uint64_t key, int fd, size_t map_bytes) {
-  return send_message(line_.get(), {KeepMessage::put, what, key, map_bytes}, fd);
+  if (!send_message(line_.get(), {KeepMessage::put, what, key, map_bytes}, fd)) return false;
+  int32_t error = 0;
+  ssize_t n;
+  do {
+    n = recv(line_.get(), &error, sizeof error, 0);
+  } while (n < 0 && errno == EINTR);
+  if (n == static_cast<ssize_t>(sizeof error) && error == 0) return true;
+  errno = n == static_cast<ssize_t>(sizeof error) ? error : EPIPE;
+  return false;
+}
+
+void KeeperLine::tell_ready() {
+  send_message(line_.get(), {KeepMessage::ready, {}, 0, 0}, -1);
 }
 
 void KeeperLine::discard_unclaimed() {

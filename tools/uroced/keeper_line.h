@@ -18,6 +18,8 @@ class KeeperLine {
   // descriptors.
   bool keep(Keep what, uint64_t key, int fd, size_t map_bytes = 0);
   void drop(Keep what, uint64_t key);
+  // This worker serves.
+  void tell_ready();
 
   // What an earlier worker left; the descriptor is the caller's from now on (the keeper has its own).
   Fd take_inherited(Keep what, uint64_t key) { return inherited_.take(what, key); }

@@ -2,6 +2,7 @@
 #include "tools/uroced/listener.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -11,6 +12,7 @@
 #include <cstring>
 
 #include "kmod-shim/uapi/uroce_daemon.h"
+#include "tools/uroced/message.h"
 
 namespace uroce::daemon {
 
@@ -26,6 +28,20 @@ socklen_t daemon_address(uid_t uid, sockaddr_un& address) {
   return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<size_t>(length));
 }
 
+// Whether it serves: one that is about to leave still has the name.
+bool answers(int fd) {
+  constexpr int kPatienceMs = 5000;
+  uroce_hello hello{};
+  hello.role = UROCE_ROLE_WORLD;
+  std::snprintf(hello.version, sizeof hello.version, "%s", UROCE_VERSION);
+  const uroce_msg header{UROCE_MSG_MAGIC, UROCE_MSG_VERSION, UROCE_MSG_HELLO, 1, 0};
+  if (send_message(fd, header, std::as_bytes(std::span(&hello, 1)), {}) != Sent::yes) return false;
+  pollfd waits{fd, POLLIN, 0};
+  Message reply;
+  // One of another protocol version answers too: that is for the client to see.
+  return poll(&waits, 1, kPatienceMs) == 1 && receive_message(fd, reply) != Receive::ended;
+}
+
 Listen look_at_owner(uid_t uid, std::string& why) {
   const Fd peer = connect_to_daemon(uid);
   ucred owner{};
@@ -37,7 +53,12 @@ Listen look_at_owner(uid_t uid, std::string& why) {
         uid, std::strerror(errno));
     return Listen::failed;
   }
-  if (owner.uid == uid) return Listen::served;
+  if (owner.uid == uid) {
+    if (answers(peer.get())) return Listen::served;
+    why = fmt::format("process {} has the name @uroce-{} in this network namespace, but does not serve",
+                      owner.pid, uid);
+    return Listen::failed;
+  }
   why = fmt::format(
       "process {} of uid {} has taken the name @uroce-{} in this network namespace, which is meant for uid "
       "{}; end that process",

@@ -2,6 +2,7 @@
 #include "tools/uroced/loop.h"
 
 #include <event2/event.h>
+#include <signal.h>
 
 #include <new>
 
@@ -85,6 +86,28 @@ void FdWatch::on_read(int, short, void* self) {
 
 void FdWatch::on_write(int, short, void* self) {
   static_cast<FdWatch*>(self)->writable_();
+}
+
+SignalWatch::SignalWatch(Loop& loop, std::initializer_list<int> signals, std::function<void()> raised)
+    : raised_(std::move(raised)) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int number : signals) {
+    event* watch = evsignal_new(loop.base(), number, on_signal, this);
+    if (watch == nullptr) throw std::bad_alloc();
+    events_.push_back(watch);
+    event_add(watch, nullptr);
+    sigaddset(&set, number);
+  }
+  sigprocmask(SIG_UNBLOCK, &set, nullptr);
+}
+
+SignalWatch::~SignalWatch() {
+  for (event* watch : events_) event_free(watch);
+}
+
+void SignalWatch::on_signal(int, short, void* self) {
+  static_cast<SignalWatch*>(self)->raised_();
 }
 
 Timer::Timer(Loop& loop, std::function<void()> expired)

@@ -4,7 +4,9 @@
 
 #include <chrono>
 #include <functional>
+#include <initializer_list>
 #include <memory>
+#include <vector>
 
 struct event;
 struct event_base;
@@ -46,6 +48,20 @@ class FdWatch {
   std::function<void()> readable_, writable_;
   event* read_event_ = nullptr;
   event* write_event_ = nullptr;
+};
+
+// Takes over the signals and lets them through if they were blocked.
+class SignalWatch {
+ public:
+  SignalWatch(Loop& loop, std::initializer_list<int> signals, std::function<void()> raised);
+  ~SignalWatch();
+  SignalWatch(const SignalWatch&) = delete;
+
+ private:
+  static void on_signal(int, short, void* self);
+
+  std::function<void()> raised_;
+  std::vector<event*> events_;
 };
 
 class Timer {

@@ -35,8 +35,7 @@ int serve(const Announce& announce) {
     announce(1, why);
     return 1;
   }
-  announce(0, "");
-  return run_keeper(std::move(inheritance), run_worker);
+  return run_keeper(std::move(inheritance), run_worker, announce);
 }
 
 // Programs that need us start us with the stand-in in their environment, which must not stand between us and

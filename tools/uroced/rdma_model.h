@@ -30,8 +30,7 @@ class DaemonModel final : public netlink::RdmaModel {
  private:
   template <typename Visit>  // Visit(uint32_t slot, const ContextRecord&, uint32_t index, const
                              // ObjectRecord&)
-                             void for_each_object(uint32_t device_index, ObjectKind kind,
-                                                  Visit&& visit) const {
+  void for_each_object(uint32_t device_index, ObjectKind kind, Visit&& visit) const {
     const auto position = devices_.by_index(device_index);
     if (!position) return;
     contexts_.for_each([&](uint32_t slot, const ContextRecord& context) {

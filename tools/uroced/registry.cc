@@ -51,8 +51,8 @@ State* create_state(Fd& memory, std::string& why) {
 void Registry::recover() {
   roll_back();
   if (state_.in_flight_connection != 0) {
-    ConnectionRecord& guilty = state_.connections[state_.in_flight_connection % kMaxConnections];
-    guilty.crashes++;
+    ConnectionRecord& suspect = state_.connections[state_.in_flight_connection % kMaxConnections];
+    if (state_.crashed != 0) suspect.crashes++;
     state_.in_flight_connection = 0;
   }
   state_.generation++;

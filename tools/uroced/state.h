@@ -165,7 +165,8 @@ struct State {
   uint32_t generation;  // workers so far
   uint32_t next_device_index;
   char tree[192];                 // directory that stands for /sys
-  uint32_t named;                 // the namespace had a name once
+  char trouble[512];              // why the first worker could not start
+  uint32_t crashed;               // the last worker died of a fault of its own, not by being killed
   uint32_t in_flight_connection;  // a worker is busy with this one's request
   uint32_t in_flight_seq;
   uint32_t objects_used;  // positions handed out so far; 0 is none

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 #include "tools/uroced/worker.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <utility>
 
 #if __has_include("netlink/rdma/server.h")
 #include "netlink/rdma/server.h"
@@ -25,7 +27,6 @@ namespace uroce::daemon {
 namespace {
 
 constexpr auto kCounterPeriod = std::chrono::seconds(1);
-constexpr auto kNetlinkRetry = std::chrono::milliseconds(5);
 constexpr auto kQuarantinePeriod = std::chrono::seconds(1);
 
 class Worker final : public ConnectionUser, public DeviceListener {
@@ -46,9 +47,9 @@ class Worker final : public ConnectionUser, public DeviceListener {
         admin_(registry_, connections_, devices_, contexts_, slots_, broker_,
                [this](const std::string& why) { leave(why); }),
         model_(registry_, devices_, contexts_),
+        end_signals_(loop_, {SIGTERM, SIGINT}, [this] { leave("asked by a signal"); }),
         keeper_watch_(loop_, keeper_.descriptor(), [this] { leave("the keeper has died"); }),
         routes_watch_(loop_, routes.descriptor(), [this] { routes_.dispatch(); }),
-        netlink_again_(loop_, [this] { serve_netlink(); }),
         counters_timer_(loop_, [this] { refresh_counters(); }),
         quarantine_timer_(loop_, [this] { review_quarantine(); }),
         lifetime_(
@@ -79,6 +80,7 @@ class Worker final : public ConnectionUser, public DeviceListener {
   }
 
   int run() {
+    keeper_.tell_ready();
     loop_.run();
     return 0;
   }
@@ -129,7 +131,6 @@ class Worker final : public ConnectionUser, public DeviceListener {
 
  private:
   bool start_netlink(std::string& why);
-  void serve_netlink();
   Hello::Facts facts_for_hello() const;
 
   void on_admin(uint32_t connection, const Message& message) {
@@ -187,9 +188,12 @@ class Worker final : public ConnectionUser, public DeviceListener {
 
   // Every client learns that its device is gone; then the process ends, and the keeper with it.
   void leave(const std::string& why) {
+    if (std::exchange(leaving_, true)) return;
     spdlog::info("leaving: {}", why);
     contexts_.for_each([&](uint32_t slot, const ContextRecord&) { end_context(slot); });
     tree_.remove_all();
+    // From here on a new daemon can take the name.
+    connections_.stop_accepting();
     loop_.later([this] { loop_.stop(); });
   }
 
@@ -212,36 +216,19 @@ class Worker final : public ConnectionUser, public DeviceListener {
   std::unique_ptr<netlink::RdmaServer> netlink_;
   std::unique_ptr<FdWatch> netlink_watch_;
 #endif
+  SignalWatch end_signals_;
   FdWatch keeper_watch_, routes_watch_;
-  Timer netlink_again_, counters_timer_, quarantine_timer_;
+  Timer counters_timer_, quarantine_timer_;
   Lifetime lifetime_;
-  bool told_of_trouble_ = false;
+  bool told_of_trouble_ = false, leaving_ = false;
 };
 
 #if __has_include("netlink/rdma/server.h")
-// The port stays the same over the worker's death: clients talk to it by number.
 bool Worker::start_netlink(std::string& why) {
-  Fd socket = keeper_.take_inherited(Keep::netlink, 0);
-  if (!socket) {
-    socket.reset(netlink::RdmaServer::make_socket(why));
-    if (!socket) return false;
-    if (!keeper_.keep(Keep::netlink, 0, socket.get())) {
-      why = "the keeper process does not take the netlink socket";
-      return false;
-    }
-  }
-  netlink_ = std::make_unique<netlink::RdmaServer>(socket.release(), model_, geteuid());
-  netlink_watch_ = std::make_unique<FdWatch>(loop_, netlink_->descriptor(), [this] { serve_netlink(); });
+  netlink_ = netlink::RdmaServer::open(model_, why);
+  if (netlink_ == nullptr) return false;
+  netlink_watch_ = std::make_unique<FdWatch>(loop_, netlink_->descriptor(), [this] { netlink_->dispatch(); });
   return true;
-}
-
-void Worker::serve_netlink() {
-  // Answers to a client that does not read now wait; netlink sockets do not tell when one reads again.
-  if (netlink_->dispatch()) {
-    netlink_again_.start(kNetlinkRetry);
-  } else {
-    netlink_again_.cancel();
-  }
 }
 
 Hello::Facts Worker::facts_for_hello() const {
@@ -251,7 +238,6 @@ Hello::Facts Worker::facts_for_hello() const {
 bool Worker::start_netlink(std::string&) {
   return true;
 }
-void Worker::serve_netlink() {}
 Hello::Facts Worker::facts_for_hello() const {
   return {tree_.root(), 0};
 }
@@ -268,19 +254,19 @@ bool find_tree(State& state, std::string& tree, std::string& why) {
   return true;
 }
 
+int fail(State& state, const std::string& why) {
+  spdlog::error("cannot work: {}", why);
+  std::snprintf(state.trouble, sizeof state.trouble, "%s", why.c_str());
+  return 1;
+}
+
 int run(Inheritance& inheritance) {
+  State& state = *inheritance.state;
   std::string why, tree;
   const auto routes = netlink::RouteTable::open(why);
-  if (routes == nullptr || !find_tree(*inheritance.state, tree, why)) {
-    spdlog::error("cannot work: {}", why);
-    return 1;
-  }
+  if (routes == nullptr || !find_tree(state, tree, why)) return fail(state, why);
   Worker worker(inheritance, *routes, tree);
-  if (!worker.start(why)) {
-    spdlog::error("cannot work: {}", why);
-    return 1;
-  }
-  return worker.run();
+  return worker.start(why) ? worker.run() : fail(state, why);
 }
 
 }  // namespace
@@ -289,8 +275,7 @@ int run_worker(Inheritance& inheritance) {
   try {
     return run(inheritance);
   } catch (const std::exception& error) {
-    spdlog::error("the worker ends: {}", error.what());
-    return 1;
+    return fail(*inheritance.state, error.what());
   }
 }
 
