@@ -213,7 +213,7 @@ void Flow::on_received(const Completion& completion) {
 }
 
 void Flow::check_untouched() {
-  if (!wrong_.empty()) return;
+  if (!wrong_.empty() || !done()) return;
   for (const test::Region* region : {&local_, &target_}) {
     test::Host& host = region == &local_ ? from_ : to_;
     for (uint32_t i = 0; i < options_.depth; ++i) {

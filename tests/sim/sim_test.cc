@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-// A million operations under faults. `sim_tests --seed N` runs one seed again and says what happened.
+// A million operations under faults. `sim_tests --seed N` (or `--storm N`) runs one seed again and says what
+// happened.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -7,6 +8,7 @@
 #include <cstring>
 
 #include "tests/sim/simulation.h"
+#include "tests/sim/storm.h"
 
 namespace uroce::sim {
 namespace {
@@ -18,6 +20,7 @@ constexpr uint64_t kSeedsPerGroup = 16;
 #endif
 constexpr uint64_t kGroups = 8;
 constexpr uint64_t kOperations = 8000;
+constexpr uint64_t kStormSteps = 20000;
 
 class Traffic : public ::testing::TestWithParam<uint64_t> {};
 
@@ -33,6 +36,30 @@ TEST_P(Traffic, every_request_is_done_once_in_order_with_its_bytes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Group, Traffic, ::testing::Range<uint64_t>(1, kGroups + 1));
+
+class StormTest : public ::testing::TestWithParam<uint64_t> {};
+
+TEST_P(StormTest, hostile_packets_and_broken_queue_pairs_lose_no_completion) {
+  uint64_t succeeded = 0;
+  uint64_t failed = 0;
+  for (uint64_t i = 0; i < kSeedsPerGroup; ++i) {
+    const uint64_t seed = GetParam() * 1000 + i;
+    const StormOutcome outcome = storm(seed, kStormSteps);
+    ASSERT_EQ(outcome.wrong, "") << "again with: sim_tests --storm " << seed;
+    succeeded += outcome.succeeded;
+    failed += outcome.failed;
+  }
+  // Both must happen, or the storm is none.
+  EXPECT_GT(succeeded, kSeedsPerGroup * kStormSteps / 10);
+  EXPECT_GT(failed, kSeedsPerGroup * kStormSteps / 100);
+}
+
+INSTANTIATE_TEST_SUITE_P(Group, StormTest, ::testing::Range<uint64_t>(1, 5));
+
+TEST(Determinism, same_seed_gives_the_same_storm) {
+  EXPECT_EQ(storm(9, 2000).hash, storm(9, 2000).hash);
+  EXPECT_NE(storm(9, 2000).hash, storm(10, 2000).hash);
+}
 
 TEST(Determinism, same_seed_gives_the_same_packets_and_completions) {
   for (const uint64_t seed : {3u, 1004u, 77u}) {
@@ -62,6 +89,17 @@ static int replay(uint64_t seed, uint64_t operations) {
   return outcome.wrong.empty() ? 0 : 1;
 }
 
+static int replay_storm(uint64_t seed, uint64_t steps) {
+  const StormOutcome outcome = storm(seed, steps);
+  std::printf(
+      "posted %llu, succeeded %llu, failed %llu, packets %llu, resets %llu\n%s\n",
+      static_cast<unsigned long long>(outcome.posted), static_cast<unsigned long long>(outcome.succeeded),
+      static_cast<unsigned long long>(outcome.failed), static_cast<unsigned long long>(outcome.packets),
+      static_cast<unsigned long long>(outcome.resets),
+      outcome.wrong.empty() ? "all right" : outcome.wrong.c_str());
+  return outcome.wrong.empty() ? 0 : 1;
+}
+
 }  // namespace uroce::sim
 
 int main(int argc, char** argv) {
@@ -69,5 +107,8 @@ int main(int argc, char** argv) {
   if (argc >= 3 && std::strcmp(argv[1], "--seed") == 0)
     return uroce::sim::replay(std::strtoull(argv[2], nullptr, 0),
                               argc > 3 ? std::strtoull(argv[3], nullptr, 0) : 8000);
+  if (argc >= 3 && std::strcmp(argv[1], "--storm") == 0)
+    return uroce::sim::replay_storm(std::strtoull(argv[2], nullptr, 0),
+                                    argc > 3 ? std::strtoull(argv[3], nullptr, 0) : 20000);
   return RUN_ALL_TESTS();
 }
