@@ -15,6 +15,7 @@ constexpr size_t kBatchBytes = 256 << 10;
 // A pass is bounded, so that a polling thread gets back to its program under any load.
 constexpr int kReceiveCallsPerPass = 8;
 constexpr int kBatchesPerDrain = 16;
+constexpr size_t kStreamPackets = 8;
 // How often the fault handlers are looked after.
 constexpr uint32_t kPassesPerHandlerCheck = 4096;
 // A full socket buffer is tried again after this.
@@ -82,8 +83,9 @@ size_t Lane::pass() {
   if (transport_ != nullptr) {
     for (int i = 0; i < kReceiveCallsPerPass; ++i) {
       const size_t n = transport_->receive(*this);
-      if (n == 0) break;
       received += n;
+      // A few packets are a question that waits for its answer; a whole run is a stream with more behind it.
+      if (n < kStreamPackets) break;
     }
   }
   const auto deadline = engine_.next_deadline();
