@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+#include "kmod-shim/preload/descriptor.h"
+
+#include <string.h>
+
+#include "kmod-shim/preload/path.h"
+#include "kmod-shim/preload/process.h"
+#include "kmod-shim/preload/raw.h"
+
+_Atomic uint16_t descriptor_hints[DESCRIPTOR_NUMBERS];
+
+static struct descriptor records[DESCRIPTOR_RECORDS];
+static _Atomic uint32_t records_touched;  // all beyond were never used
+static _Atomic int highest_hint = -1;
+static const uint64_t claimed = ~UINT64_C(0);
+
+static _Atomic uint16_t* hint_of(int fd) {
+  return &descriptor_hints[(unsigned)fd < DESCRIPTOR_NUMBERS ? (unsigned)fd : DESCRIPTOR_NUMBERS - 1];
+}
+
+static struct descriptor* find_socket(const struct stat* st, uint32_t guess) {
+  const uint32_t count = atomic_load_explicit(&records_touched, memory_order_acquire);
+  for (uint32_t i = 0; i <= count; ++i) {
+    const uint32_t at = i == 0 ? guess : i - 1;
+    struct descriptor* record = &records[at];
+    if (at < count && atomic_load_explicit(&record->inode, memory_order_acquire) == st->st_ino &&
+        record->device == st->st_dev) {
+      return record;
+    }
+  }
+  return NULL;
+}
+
+struct descriptor* descriptor_verify(int fd) {
+  struct stat st;
+  if (raw_fstat(fd, &st) != 0 || !S_ISSOCK(st.st_mode)) return NULL;
+  const uint16_t hint = atomic_load_explicit(hint_of(fd), memory_order_relaxed);
+  return find_socket(&st, hint == 0 ? 0 : hint - 1u);
+}
+
+static void set_hint(int fd, const struct descriptor* record) {
+  atomic_store_explicit(hint_of(fd), (uint16_t)(record - records + 1), memory_order_relaxed);
+  int highest = atomic_load(&highest_hint);
+  while (highest < fd && !atomic_compare_exchange_weak(&highest_hint, &highest, fd)) {
+  }
+}
+
+static void release(struct descriptor* record) {
+  if (record->kind == DESCRIPTOR_UVERBS) connection_drop(&record->connection);
+  atomic_store_explicit(&record->inode, 0, memory_order_release);
+}
+
+// Frees the records that no number leads to any more.
+static void sweep(void) {
+  static uint8_t reached[DESCRIPTOR_RECORDS];  // guarded by the lock
+  const uint32_t count = atomic_load(&records_touched);
+  memset(reached, 0, count);
+  const int highest = atomic_load(&highest_hint);
+  for (int fd = 0; fd <= highest; ++fd) {
+    const struct descriptor* record = descriptor_of(fd);
+    if (record != NULL) reached[record - records] = 1;
+  }
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint64_t inode = atomic_load(&records[i].inode);
+    if (inode != 0 && inode != claimed && !reached[i] && atomic_load(&records[i].users) == 0)
+      release(&records[i]);
+  }
+}
+
+static struct descriptor* free_record(void) {
+  const uint32_t count = atomic_load(&records_touched);
+  for (uint32_t i = 0; i < count; ++i) {
+    if (atomic_load(&records[i].inode) == 0) return &records[i];
+  }
+  if (count == DESCRIPTOR_RECORDS) return NULL;
+  atomic_store_explicit(&records_touched, count + 1, memory_order_release);
+  return &records[count];
+}
+
+struct descriptor* descriptor_claim(int fd, enum descriptor_kind kind) {
+  struct stat st;
+  if (raw_fstat(fd, &st) != 0) return NULL;
+  struct process_state* process = process_state();
+  const uint32_t generation = process_generation();
+  if (!lock_take(&process->descriptors)) return NULL;
+  // Where the numbers are another process's, nothing can be said of ours.
+  if (!process_is_borrowed()) sweep();
+  struct descriptor* record = free_record();
+  if (record != NULL) {
+    atomic_store(&record->inode, claimed);
+    record->device = st.st_dev;
+    record->generation = generation;
+    record->kind = kind;
+    if (kind == DESCRIPTOR_UVERBS) {
+      record->connection = (struct connection){.minor = 0};
+    } else {
+      record->netlink_port = 0;
+    }
+  }
+  lock_give(&process->descriptors);
+  return record;
+}
+
+void descriptor_publish(struct descriptor* record, int fd) {
+  struct stat st = {.st_ino = 0};
+  raw_fstat(fd, &st);
+  set_hint(fd, record);
+  atomic_store_explicit(&record->inode, st.st_ino, memory_order_release);
+}
+
+void descriptor_abandon(struct descriptor* record) {
+  release(record);
+}
+
+void descriptor_duplicated(int source, int fd) {
+  if (fd < 0 || fd == source) return;
+  const struct descriptor* record = descriptor_of(source);
+  if (record != NULL) set_hint(fd, record);
+}
+
+void descriptor_arrived(int fd) {
+  if (fd < 0 || atomic_load_explicit(&records_touched, memory_order_relaxed) == 0) return;
+  struct stat st;
+  if (raw_fstat(fd, &st) != 0 || !S_ISSOCK(st.st_mode)) return;
+  const struct descriptor* record = find_socket(&st, 0);
+  if (record != NULL) set_hint(fd, record);
+}
+
+bool descriptor_disguise(int fd, struct stat* st) {
+  const struct descriptor* record = descriptor_of(fd);
+  if (record == NULL || record->kind != DESCRIPTOR_UVERBS) return false;
+  st->st_mode = S_IFCHR | 0666;
+  st->st_rdev = path_device_number(PATH_NODE_UVERBS, record->connection.minor);
+  st->st_size = 0;
+  return true;
+}

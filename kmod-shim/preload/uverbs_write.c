@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+#include <string.h>
+
+#include "kmod-shim/preload/channel.h"
+#include "kmod-shim/preload/command.h"
+#include "kmod-shim/preload/kick.h"
+#include "kmod-shim/preload/object_events.h"
+#include "kmod-shim/preload/process.h"
+#include "kmod-shim/preload/raw.h"
+#include "kmod-shim/preload/signals.h"
+#include "kmod-shim/preload/uverbs.h"
+
+enum { writev_max = 4096 };
+
+// The program's end goes to the program, by its number; the far end stays here.
+static int take_async_queue(struct connection* connection, struct reply* reply) {
+  if (reply->program_end < 0 || reply->far_end < 0 ||
+      reply->length < sizeof(struct ib_uverbs_get_context_resp)) {
+    if (reply->program_end >= 0) raw_close(reply->program_end);
+    if (reply->far_end >= 0) raw_close(reply->far_end);
+    return -EIO;
+  }
+  const uint32_t number = (uint32_t)reply->program_end;
+  memcpy(reply->bytes + offsetof(struct ib_uverbs_get_context_resp, async_fd), &number, sizeof number);
+  if (!lock_take(&connection->events)) return -EDEADLK;
+  event_queue_drop(&connection->async);
+  event_queue_adopt(&connection->async, reply->program_end, reply->far_end);
+  lock_give(&connection->events);
+  return 0;
+}
+
+// The lock `commands` is held.
+static int forward(struct connection* connection, int fd, const struct command* command) {
+  struct object_change change;
+  struct reply reply;
+  int error = object_before(connection, command, &change);
+  if (error == 0) {
+    error = command_exchange(connection, fd, command, change.head, change.head_length, &reply);
+  }
+  if (error != 0) return error;
+  if (!command->extended && command->number == IB_USER_VERBS_CMD_GET_CONTEXT) {
+    error = take_async_queue(connection, &reply);
+  } else {
+    if (reply.program_end >= 0) raw_close(reply.program_end);
+    if (reply.far_end >= 0) raw_close(reply.far_end);
+    object_after(connection, command, &change, &reply);
+  }
+  if (error == 0) command_respond(command, &reply);
+  return error;
+}
+
+static long forward_alone(struct connection* connection, int fd, const struct command* command) {
+  const uint64_t signals = signals_block();
+  int error = -EDEADLK;
+  if (lock_take(&connection->commands)) {
+    error = atomic_load(&connection->gone) ? -EIO : forward(connection, fd, command);
+    lock_give(&connection->commands);
+  }
+  signals_restore(signals);
+  return error == 0 ? (long)command->count : error;
+}
+
+static long serve(struct connection* connection, int fd, const void* bytes, size_t count) {
+  struct command command;
+  const int error = command_parse(bytes, count, &command);
+  if (error != 0) return error;
+  if (!command.extended) {
+    if (command.number == IB_USER_VERBS_CMD_PEEK_CQ) return kick(connection, &command);
+    if (command.number == IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL) return channel_create(connection, &command);
+  }
+  return forward_alone(connection, fd, &command);
+}
+
+long uverbs_write(struct descriptor* device, int fd, const void* bytes, size_t count) {
+  // As the kernel does: what an ancestor opened is not this process's to use.
+  if (device->generation != process_generation()) return -EACCES;
+  atomic_fetch_add(&device->users, 1);
+  const long result = serve(&device->connection, fd, bytes, count);
+  atomic_fetch_sub(&device->users, 1);
+  return result;
+}
+
+long uverbs_writev(struct descriptor* device, int fd, const struct iovec* parts, int count) {
+  _Alignas(8) char whole[writev_max];
+  size_t length = 0;
+  for (int i = 0; i < count; ++i) {
+    if (parts[i].iov_len > sizeof whole - length) return -EINVAL;
+    memcpy(whole + length, parts[i].iov_base, parts[i].iov_len);
+    length += parts[i].iov_len;
+  }
+  return uverbs_write(device, fd, whole, length);
+}

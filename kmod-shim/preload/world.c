@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+#include "kmod-shim/preload/world.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "kmod-shim/preload/autostart.h"
+#include "kmod-shim/preload/daemon_line.h"
+#include "kmod-shim/preload/process.h"
+#include "kmod-shim/preload/raw.h"
+#include "kmod-shim/preload/signals.h"
+
+static const uint64_t remembered_ms = 1000;
+
+static uint64_t now_ms(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000 + 1;
+}
+
+static uint64_t current_netns(void) {
+  struct stat st;
+  return raw_stat_at(AT_FDCWD, "/proc/thread-self/ns/net", &st, 0) == 0 ? st.st_ino : 0;
+}
+
+// 0, or a positive errno; ECONNREFUSED when there is no daemon of that name.
+static int ask_daemon(uint32_t name_uid, struct world* out) {
+  const int fd = daemon_connect(name_uid, out->euid);
+  if (fd < 0) return -fd;
+  struct uroce_hello_reply reply;
+  int error = daemon_hello(fd, UROCE_ROLE_WORLD, 0, &reply);
+  raw_close(fd);
+  if (error < 0) return -error;
+  if (error != 0) memcpy(out->refusal, reply.text, sizeof out->refusal - 1);
+  if (error == 0 && (reply.tree[0] != '/' || reply.tree[1] == '\0')) error = EPROTO;
+  if (error != 0) return error;
+  out->daemon_name = name_uid;
+  out->netlink_port = reply.netlink_port;
+  out->tree_length = (uint32_t)strlen(reply.tree);
+  memcpy(out->tree, reply.tree, sizeof out->tree);
+  return 0;
+}
+
+static int ask_any_daemon(struct world* out) {
+  const int error = ask_daemon(out->euid, out);
+  if (error == 0 || out->euid == 0) return error;
+  const int of_root = ask_daemon(0, out);
+  return of_root == ECONNREFUSED ? error : of_root;
+}
+
+static void ask(struct world* out) {
+  out->error = ask_any_daemon(out);
+  if (out->error == ECONNREFUSED) {
+    if (autostart_daemon()) out->error = ask_any_daemon(out);
+    if (out->error == ECONNREFUSED) out->error = ENOENT;
+  }
+  out->asked_ms = now_ms();
+}
+
+static bool get(struct world* out, bool fresh) {
+  struct process_state* process = process_state();
+  process_generation();
+  const uint64_t signals = signals_block();
+  if (!lock_take(&process->world)) {
+    signals_restore(signals);
+    out->error = EAGAIN;
+    return false;
+  }
+  struct world* cached = &process->cached;
+  const uint64_t netns = current_netns();
+  const uint32_t euid = (uint32_t)RAW(SYS_geteuid);
+  const bool usable = cached->asked_ms != 0 && now_ms() - cached->asked_ms < remembered_ms &&
+                      cached->netns == netns && cached->euid == euid;
+  if (fresh || !usable) {
+    *cached = (struct world){.netns = netns, .euid = euid};
+    ask(cached);
+  }
+  *out = *cached;
+  lock_give(&process->world);
+  signals_restore(signals);
+  return out->error == 0;
+}
+
+bool world_get(struct world* out) {
+  return get(out, false);
+}
+
+bool world_ask(struct world* out) {
+  return get(out, true);
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+// What uroced of the caller's network namespace has to offer: the directory that stands for /sys and /dev,
+// and the netlink port. Asked for when somebody wants it, remembered for a second or until the thread changes
+// namespace or user.
+#ifndef UROCE_PRELOAD_WORLD_H
+#define UROCE_PRELOAD_WORLD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct world {
+  uint64_t asked_ms;      // CLOCK_MONOTONIC; 0: never
+  uint64_t netns;         // inode of the namespace it is about
+  uint32_t euid;          // of the asker
+  uint32_t daemon_name;   // uid in the daemon's socket name
+  uint32_t netlink_port;  // 0: it serves none
+  int error;              // 0, or why there is no world: ENOENT none, EPERM the daemon refuses this user
+  uint32_t tree_length;
+  char tree[192];
+  char refusal[256];  // EPERM: the daemon's own sentence
+};
+
+// False: there is no world, out->error says why. Starts uroced when it is not there. errno stays as it is.
+bool world_get(struct world* out);
+// The same, but asks anew.
+bool world_ask(struct world* out);
+
+#endif
