@@ -128,7 +128,7 @@ constexpr uint32_t kQpMaskXrcd = 1;
 constexpr uint32_t kQpMaskEx = 2;
 constexpr size_t kWrAtomicWriteOffset = 344;  // function pointers of later versions
 constexpr size_t kWrFlushOffset = 352;
-constexpr std::array<uint32_t, 3> kQpCompMaskOffsets = {344, 352, 360};
+inline constexpr std::array<uint32_t, 3> kQpCompMaskOffsets = {344, 352, 360};
 static_assert(sizeof(ibv_qp) == 160 && sizeof(ibv_cq) == 128 && sizeof(ibv_cq_ex) == 288);
 static_assert(offsetof(ibv_qp_ex, wr_start) == 320 && offsetof(ibv_qp_ex, wr_abort) == 336);
 
@@ -255,7 +255,7 @@ using ibv_gid = union ::ibv_gid;
 UROCE_VERBS_OPS(UROCE_OP_TYPE)
 #undef UROCE_OP_TYPE
 
-constexpr std::array<uint8_t, kOpCount> kOpSince = {
+inline constexpr std::array<uint8_t, kOpCount> kOpSince = {
 #define UROCE_OP_SINCE(name, since, ...) since,
     UROCE_VERBS_OPS(UROCE_OP_SINCE)
 #undef UROCE_OP_SINCE
@@ -287,7 +287,7 @@ struct Layout {
   }
 };
 
-constexpr std::array<Layout, 6> kLayouts = {{
+inline constexpr std::array<Layout, 6> kLayouts = {{
     {34, 34, 34, 34, 73, 320},
     {35, 35, 34, 34, 75, 320},
     {36, 58, 34, 57, 76, 320},
@@ -295,7 +295,7 @@ constexpr std::array<Layout, 6> kLayouts = {{
     {62, 63, 59, 59, 81, 352},
     {64, 64, 64, 64, 83, 368},
 }};
-constexpr std::array<uint32_t, 4> kPabiNumbers = {34, 57, 59, 64};
+inline constexpr std::array<uint32_t, 4> kPabiNumbers = {34, 57, 59, 64};
 
 constexpr bool layouts_are_consistent() {
   for (const Layout& layout : kLayouts) {
