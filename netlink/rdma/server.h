@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+// The RDMA netlink family, served by a process: over NETLINK_USERSOCK, because only the kernel can serve
+// NETLINK_RDMA. Clients' sockets are redirected by the stand-in. One thread; never waits for a client.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "netlink/rdma/model.h"
+
+namespace uroce::netlink {
+
+class RdmaServer {
+ public:
+  // nullptr with `why`. The model must outlive the server.
+  static std::unique_ptr<RdmaServer> open(RdmaModel& model, std::string& why);
+  virtual ~RdmaServer() = default;
+
+  virtual int descriptor() const = 0;  // readable: call dispatch()
+  virtual uint32_t port() const = 0;   // the netlink port id that clients send to
+  // Answers what is pending, up to a bound. A client that does not read its answers is given up after a
+  // while.
+  virtual void dispatch() = 0;
+};
+
+}  // namespace uroce::netlink
