@@ -16,11 +16,13 @@ constexpr int64_t kIbTimeoutUnitNs = 4096;
 constexpr int64_t kMaxRetransmissionNs = 500'000'000;
 constexpr int64_t kStalledNs = 20'000'000;
 
+int64_t ib_timeout_ns(const Core& core, const Qp& qp) {
+  return std::max(kIbTimeoutUnitNs << qp.attributes.timeout, core.config.minimum_ib_timeout_ns);
+}
+
 // Time without progress after which the peer is given up (IBA 9.7.6.1.3).
 int64_t retry_budget_ns(const Core& core, const Qp& qp) {
-  const int64_t timeout =
-      std::max(kIbTimeoutUnitNs << qp.attributes.timeout, core.config.minimum_ib_timeout_ns);
-  return timeout * (qp.attributes.retry_cnt + 1);
+  return ib_timeout_ns(core, qp) * (qp.attributes.retry_cnt + 1);
 }
 
 bool outstanding(const RequesterState& req) {
@@ -57,8 +59,9 @@ void arm_retransmission(Core& core, Qp& qp, Time now) {
   qp.retransmit_at = kNever;
   // timeout 0: no timer at all (C25); a loss is repaired by what else the peer says.
   if (qp.attributes.timeout == 0 || !qp.reliable() || !outstanding(req) || req.rnr_waiting) return;
-  const int64_t wait =
-      std::min(qp.destination->retransmission_timeout_ns() << req.backoff, kMaxRetransmissionNs);
+  // Several probes for every IB timeout: a peer that wakes up late is asked before it is given up.
+  const int64_t longest = std::min(kMaxRetransmissionNs, ib_timeout_ns(core, qp) / 4);
+  const int64_t wait = std::min(qp.destination->retransmission_timeout_ns() << req.backoff, longest);
   const Time budget_ends = req.last_progress + retry_budget_ns(core, qp);
   qp.retransmit_at = std::max(std::min(now + wait, budget_ends), now);
   core.update_timer(qp);
