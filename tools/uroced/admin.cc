@@ -11,6 +11,7 @@
 #include <cstring>
 #include <ctime>
 #include <fstream>
+#include <optional>
 
 #include "tools/uroced/log.h"
 #include "tools/uroced/process_scan.h"
@@ -58,15 +59,65 @@ uint64_t number_in(const char* path) {
   return value;
 }
 
+// Names of programs and devices may hold any bytes.
+std::string dump(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+// Part of a list that starts where the request says and ends where the message has no room.
+class Page {
+ public:
+  Page(const json& request, const char* member) : member_(member) {
+    const auto at = request.find(member);
+    if (at != request.end() && at->is_number_unsigned()) first_ = at->get<uint64_t>();
+  }
+  bool wants(uint32_t number) const { return number >= first_ && !next_; }
+  void add(uint32_t number, json entry) {
+    bytes_ += dump(entry).size();
+    if (bytes_ > kRoom && !entries_.empty()) {
+      next_ = number;
+    } else {
+      entries_.push_back(std::move(entry));
+    }
+  }
+  const json& entries() const { return entries_; }
+  void tell_next(json& answer) const {
+    if (next_) answer[member_] = *next_;
+  }
+
+ private:
+  static constexpr size_t kRoom = 24 * 1024;
+
+  const char* member_;
+  uint64_t first_ = 0;
+  std::optional<uint32_t> next_;
+  size_t bytes_ = 0;
+  json entries_ = json::array();
+};
+
+json newest_that_fit(const std::vector<std::string>& lines) {
+  constexpr size_t kRoom = 48 * 1024;  // escapes may need a little more
+  size_t first = lines.size();
+  for (size_t bytes = 0; first > 0 && (bytes += lines[first - 1].size() + 4) <= kRoom;) first--;
+  return std::vector<std::string>(lines.begin() + static_cast<std::ptrdiff_t>(first), lines.end());
+}
+
 }  // namespace
 
-json Admin::answer(std::string_view text, uint32_t pid) {
+std::string Admin::answer(std::string_view text, uint32_t pid) {
+  const std::string told = dump(carry_out(text, pid));
+  constexpr size_t kRoom = UROCE_MSG_MAX - sizeof(uroce_msg);
+  if (told.size() <= kRoom) return told;
+  return dump(failure(fmt::format("the answer has {} bytes, a message has room for {}", told.size(), kRoom)));
+}
+
+json Admin::carry_out(std::string_view text, uint32_t pid) {
   const json request = json::parse(text, nullptr, false);
   if (!request.is_object()) return failure("a request is one JSON object, such as {\"command\":\"status\"}");
   const std::string command = text_member(request, "command");
-  if (command == "status") return status();
+  if (command == "status") return status(request);
   if (command == "doctor-facts") return doctor_facts();
-  if (command == "log") return {{"ok", true}, {"log", recent_log()}};
+  if (command == "log") return {{"ok", true}, {"log", newest_that_fit(recent_log())}};
   if (command == "link-add") return add_link(request);
   if (command == "link-delete") return delete_link(request);
   if (command == "link-set") return set_link(request);
@@ -77,31 +128,38 @@ json Admin::answer(std::string_view text, uint32_t pid) {
   return failure("'command' must be status, doctor-facts, log, link-add, link-delete, link-set or stop");
 }
 
-json Admin::status() const {
-  json devices = json::array(), contexts = json::array();
-  devices_.for_each([&](uint32_t position) { devices.push_back(device_status(position)); });
-  contexts_.for_each([&](uint32_t slot, const ContextRecord&) { contexts.push_back(context_status(slot)); });
+json Admin::status(const json& request) const {
+  Page devices(request, "next_device"), contexts(request, "next_context");
+  devices_.for_each([&](uint32_t position) {
+    if (devices.wants(position)) devices.add(position, device_status(position));
+  });
+  contexts_.for_each([&](uint32_t slot, const ContextRecord&) {
+    if (contexts.wants(slot)) contexts.add(slot, context_status(slot));
+  });
   const State& state = registry_.state();
   const auto& broker = broker_.counters();
-  return {{"ok", true},
-          {"version", UROCE_VERSION},
-          {"pid", getpid()},
-          {"keeper_pid", state.keeper_pid},
-          {"worker_generation", state.generation},
-          {"uptime_s", static_cast<uint64_t>(time(nullptr)) - state.started_at},
-          {"uid", geteuid()},
-          {"netns", own_netns_inode()},
-          {"tree", state.tree},
-          {"clients", connections_.count()},
-          {"devices", devices},
-          {"contexts", contexts},
-          {"relay",
-           {{"relayed", broker.relayed},
-            {"no_such_slot", broker.no_such_slot},
-            {"not_taken", broker.not_taken},
-            {"malformed", broker.malformed}}},
-          {"control_slot_dropped", slots_.dropped_by_control_slot()},
-          {"warnings", warnings()}};
+  json told = {{"ok", true},
+               {"version", UROCE_VERSION},
+               {"pid", getpid()},
+               {"keeper_pid", state.keeper_pid},
+               {"worker_generation", state.generation},
+               {"uptime_s", static_cast<uint64_t>(time(nullptr)) - state.started_at},
+               {"uid", geteuid()},
+               {"netns", own_netns_inode()},
+               {"tree", state.tree},
+               {"clients", connections_.count()},
+               {"devices", devices.entries()},
+               {"contexts", contexts.entries()},
+               {"relay",
+                {{"relayed", broker.relayed},
+                 {"no_such_slot", broker.no_such_slot},
+                 {"not_taken", broker.not_taken},
+                 {"malformed", broker.malformed}}},
+               {"control_slot_dropped", slots_.dropped_by_control_slot()},
+               {"warnings", warnings()}};
+  devices.tell_next(told);
+  contexts.tell_next(told);
+  return told;
 }
 
 json Admin::device_status(uint32_t position) const {

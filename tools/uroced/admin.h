@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 // Requests of uroce(1), JSON both ways:
 //
-//   {"command":"status"}        everything about this daemon, its devices and contexts
+//   {"command":"status"}        everything about this daemon, its devices and contexts; an answer has room
+//   for
+//                               some of many: where there are more it says "next_device" or "next_context",
+//                               which the next request takes along as members of the same name
 //   {"command":"doctor-facts"}  what bears on whether things work: limits, buffers, permissions
 //   {"command":"log"}           the last messages
 //   {"command":"link-add","device":"ur0","netdev":"eth0"}   as `rdma link add`, where that program is missing
@@ -14,6 +17,7 @@
 
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <string_view>
 
 #include "tools/uroced/broker.h"
@@ -32,10 +36,11 @@ class Admin {
         broker_(broker),
         leave_(std::move(leave)) {}
 
-  nlohmann::json answer(std::string_view request, uint32_t pid);
+  std::string answer(std::string_view request, uint32_t pid);
 
  private:
-  nlohmann::json status() const;
+  nlohmann::json carry_out(std::string_view request, uint32_t pid);
+  nlohmann::json status(const nlohmann::json& request) const;
   nlohmann::json device_status(uint32_t position) const;
   nlohmann::json context_status(uint32_t slot) const;
   nlohmann::json warnings() const;

@@ -22,6 +22,10 @@ int Broker::attach(uint32_t connection, uint32_t slot, uint64_t cookie, Grant& g
     why = fmt::format("there is no context {} (it was closed, or uroced was started anew)", slot);
     return ENOENT;
   }
+  if (registry_.connection(connection).role != 0 && registry_.connection(connection).slot != slot) {
+    why = "a connection belongs to one context";
+    return EINVAL;
+  }
   const ContextRecord& context = registry_.context(slot);
   if (context.cookie != cookie || context.pid != pid) {
     why = fmt::format(

@@ -20,6 +20,12 @@ namespace {
 
 constexpr int kMessagesPerTurn = 16;  // then the others
 constexpr size_t kMostQueued = 256;
+constexpr uint32_t kMostStrangers = 32;  // connections of other uids at a time
+
+bool ask_for_peer(int socket, ucred& peer) {
+  socklen_t bytes = sizeof peer;
+  return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0;
+}
 
 Fd pidfd_of_peer(int socket, pid_t pid) {
   int fd = -1;
@@ -50,13 +56,14 @@ Connections::~Connections() = default;
 
 void Connections::adopt() {
   for (uint32_t i = 1; i < kMaxConnections; ++i) {
-    if (registry_.connection(i).live == 0) continue;
     Fd socket = keeper_.take_inherited(Keep::connection, i);
     Fd pidfd = keeper_.take_inherited(Keep::client_pidfd, i);
     if (!socket) {
-      registry_.edit(registry_.connection(i).live) = 0;
+      if (registry_.connection(i).live != 0) registry_.edit(registry_.connection(i).live) = 0;
       continue;
     }
+    // Not live yet: the earlier worker died while it accepted this one.
+    if (registry_.connection(i).live == 0 && !write_record(i, socket.get())) continue;
     start(i, std::move(socket), std::move(pidfd));
   }
   for (uint32_t i = 1; i < kMaxConnections; ++i) {
@@ -87,10 +94,23 @@ void Connections::accept_some() {
   }
 }
 
+bool Connections::write_record(uint32_t position, int socket) {
+  ucred peer{};
+  if (!ask_for_peer(socket, peer)) return false;
+  ConnectionRecord& record = registry_.edit(registry_.connection(position));
+  record = {};
+  record.pid = static_cast<uint32_t>(peer.pid);
+  record.uid = peer.uid;
+  record.live = 1;
+  return true;
+}
+
 void Connections::accept_one(Fd socket) {
   ucred peer{};
-  socklen_t bytes = sizeof peer;
-  if (getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0) return;
+  if (!ask_for_peer(socket.get(), peer)) return;
+  const bool stranger = peer.uid != geteuid();
+  // Each gets its refusal, but not the places of those whom we serve.
+  if (stranger && strangers_ >= kMostStrangers) return;
   // Round and round: a position that was just left is not confused with its next owner.
   uint32_t position = 0;
   for (uint32_t step = 1; step < kMaxConnections && position == 0; ++step) {
@@ -106,16 +126,14 @@ void Connections::accept_one(Fd socket) {
   Fd pidfd = pidfd_of_peer(socket.get(), peer.pid);
   if (!keeper_.keep(Keep::connection, position, socket.get())) return;
   if (pidfd) keeper_.keep(Keep::client_pidfd, position, pidfd.get());
-  ConnectionRecord& record = registry_.edit(registry_.connection(position));
-  record = {};
-  record.pid = static_cast<uint32_t>(peer.pid);
-  record.uid = peer.uid;
-  record.live = 1;
+  write_record(position, socket.get());
   start(position, std::move(socket), std::move(pidfd));
 }
 
 void Connections::start(uint32_t position, Fd socket, Fd pidfd) {
   auto client = std::make_unique<Client>();
+  client->stranger = registry_.connection(position).uid != geteuid();
+  if (client->stranger) strangers_++;
   client->socket = std::move(socket);
   client->pidfd = std::move(pidfd);
   client->watch = std::make_unique<FdWatch>(
@@ -221,6 +239,7 @@ void Connections::close(uint32_t position, const std::string& reason) {
   const ConnectionRecord& record = registry_.connection(position);
   spdlog::debug("client {} (process {}) leaves: {}", position, record.pid, reason);
   user_.on_ended(position);
+  if (clients_[position]->stranger) strangers_--;
   clients_[position]->watch->silence();
   if (clients_[position]->death != nullptr) clients_[position]->death->silence();
   // Its watches may be what is calling us.

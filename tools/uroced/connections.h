@@ -67,11 +67,13 @@ class Connections {
     std::unique_ptr<FdWatch> watch, death;
     std::deque<Packet> queue;
     bool answered = false, closes = false;
+    bool stranger = false;  // another uid's
     uint32_t answered_seq = 0;
   };
 
   void accept_some();
   void accept_one(Fd socket);
+  bool write_record(uint32_t position, int socket);
   void start(uint32_t position, Fd socket, Fd pidfd);
   void read_some(uint32_t position);
   void write_some(uint32_t position);
@@ -85,6 +87,7 @@ class Connections {
   std::unique_ptr<FdWatch> accepting_;
   Timer accept_again_;
   uint32_t last_position_ = 0;
+  uint32_t strangers_ = 0;
 };
 
 }  // namespace uroce::daemon

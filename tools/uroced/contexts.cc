@@ -59,7 +59,11 @@ uint32_t Contexts::open_context(uint32_t device, uint32_t connection) {
 void Contexts::close(uint32_t slot) {
   const ContextRecord& context = registry_.context(slot);
   registry_.edit(context.state) = SlotState::closing;
-  while (context.first_object != 0) release_object(registry_, context.first_object);
+  while (context.first_object != 0) {
+    registry_.begin();
+    release_object(registry_, context.first_object);
+    registry_.commit();
+  }
   const DeviceRecord& device = registry_.device(context.device);
   if (device.live != 0) {
     for (uint32_t i = 0; i < UROCE_CNT_COUNT; ++i)

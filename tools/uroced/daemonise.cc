@@ -95,10 +95,11 @@ int daemonise(const std::function<int(const Announce&)>& body) {
   setsid();
   if (const pid_t last = fork(); last != 0) _exit(last < 0 ? 1 : 0);
 
+  // The pipe itself may be among the standard descriptors, if the starter had closed some.
+  const int pipe_end = fcntl(ends[1], F_DUPFD_CLOEXEC, 4);
   standard_streams_to_null();
   const int line = 3;
-  if (ends[1] != line) dup2(ends[1], line);
-  fcntl(line, F_SETFD, FD_CLOEXEC);
+  if (pipe_end < 0 || dup3(pipe_end, line, O_CLOEXEC) != line) _exit(1);
   close_from(line + 1);
   reset_process_state();
   std::exit(body([line](int status, const std::string& text) {

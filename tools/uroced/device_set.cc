@@ -120,10 +120,12 @@ int DeviceSet::check_new(const std::string& name, const std::string& type, const
 uint32_t DeviceSet::free_minor() const {
   for (uint32_t minor = 0;; ++minor) {
     const std::string file = fmt::format("uverbs{}", minor);
-    if (!by_minor(minor) && !listener_.minor_in_use(minor) &&
-        !exists("/sys/class/infiniband_verbs/" + file) && !exists("/dev/infiniband/" + file)) {
-      return minor;
+    bool taken = exists("/sys/class/infiniband_verbs/" + file) || exists("/dev/infiniband/" + file);
+    for (uint32_t i = 0; i < kMaxDevices; ++i) {
+      const DeviceRecord& device = registry_.device(i);
+      taken = taken || (device.uverbs_minor == minor && (device.live != 0 || listener_.still_open(i)));
     }
+    if (!taken) return minor;
   }
 }
 
@@ -132,7 +134,8 @@ int DeviceSet::add(const std::string& name, const std::string& type, const std::
   routes_.dispatch();  // `ip link add` a moment ago
   if (const int error = check_new(name, type, netdev, why); error != 0) return error;
   uint32_t position = 0;
-  while (position < kMaxDevices && registry_.device(position).live != 0) position++;
+  while (position < kMaxDevices && (registry_.device(position).live != 0 || listener_.still_open(position)))
+    position++;
   if (position == kMaxDevices) {
     why = fmt::format("there are {} devices already, which is the most", kMaxDevices);
     return ENOSPC;

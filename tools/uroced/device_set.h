@@ -21,7 +21,8 @@ class DeviceListener {
  public:
   virtual void port_event(uint32_t device, uint32_t event_type) = 0;  // enum ib_event_type, for port 1
   virtual void device_removed(uint32_t device) = 0;                   // before its record is freed
-  virtual bool minor_in_use(uint32_t minor) const = 0;  // by a file that is open on a removed device
+  // Whether a client still has the removed device open: its position and minor are not given away then.
+  virtual bool still_open(uint32_t device) const = 0;
 
  protected:
   ~DeviceListener() = default;

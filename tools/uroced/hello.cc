@@ -70,17 +70,24 @@ int Hello::take_role(uint32_t connection, const uroce_hello& hello, Broker::Gran
 }
 
 int Hello::open_device(uint32_t connection, uint32_t minor, std::string& why) {
+  const ConnectionRecord& record = registry_.connection(connection);
+  // Said again after the worker's restart; the device may have gone since, which its commands will tell.
+  if (record.role != 0) {
+    if (registry_.device(record.device).uverbs_minor == minor) return 0;
+    why = "a connection is one open file";
+    return EINVAL;
+  }
   const auto device = devices_.by_minor(minor);
   if (!device) {
     why = fmt::format("there is no device uverbs{}", minor);
     return ENODEV;
   }
-  if (registry_.connection(connection).slot == 0 && !slots_.any_free()) {
+  if (!slots_.any_free()) {
     why = fmt::format("all {} contexts of this network namespace are in use; close some programs",
                       UROCE_SLOT_LAST);
     return ENOMEM;
   }
-  registry_.edit(registry_.connection(connection).device) = *device;
+  registry_.edit(record.device) = *device;
   return 0;
 }
 

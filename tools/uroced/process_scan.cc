@@ -105,6 +105,10 @@ std::set<uint64_t> held_sockets(const std::set<uint64_t>& inodes, const std::set
   return held;
 }
 
+bool sockets_can_be_seen(pid_t pid) {
+  return Directory(opendir(fmt::format("/proc/{}/fd", pid).c_str())) != nullptr;
+}
+
 std::vector<PortHolder> udp_port_holders(uint16_t port) {
   std::vector<PortHolder> holders;
   read_udp_table("/proc/self/net/udp", port, holders);

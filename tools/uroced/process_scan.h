@@ -18,6 +18,9 @@ uint64_t own_netns_inode();
 // Those of `inodes` (sockets) that a process other than `excluded` has open.
 std::set<uint64_t> held_sockets(const std::set<uint64_t>& inodes, const std::set<pid_t>& excluded);
 
+// Whether held_sockets() can tell anything about this process.
+bool sockets_can_be_seen(pid_t pid);
+
 struct PortHolder {
   uid_t uid;
   uint64_t inode;

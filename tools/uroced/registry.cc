@@ -7,9 +7,9 @@
 #include <atomic>
 #include <bit>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <new>
 
 namespace uroce::daemon {
 
@@ -93,7 +93,7 @@ void Registry::roll_back() {
 void Registry::save(const void* bytes, size_t count) {
   if (!open_) return;
   const size_t needed = sizeof(JournalEntry) + padded(count);
-  if (state_.journal_used + needed > kJournalBytes) std::abort();  // a command changes a handful of records
+  if (state_.journal_used + needed > kJournalBytes) throw std::bad_alloc();
   const JournalEntry entry{
       static_cast<uint64_t>(static_cast<const uint8_t*>(bytes) - reinterpret_cast<const uint8_t*>(&state_)),
       static_cast<uint32_t>(count), 0};

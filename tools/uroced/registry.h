@@ -23,7 +23,9 @@ class Registry {
   // A new worker calls this first: undoes what its predecessor left half done.
   void recover();
 
-  // Transactions do not nest. Between begin and commit every change goes through edit().
+  // Transactions do not nest. Between begin and commit every change goes through edit(), which throws
+  // std::bad_alloc when a transaction changes more than there is room to remember; roll_back() is possible
+  // then.
   void begin();
   void commit();
   void roll_back();

@@ -89,7 +89,13 @@ SlotGroup::SlotGroup(Registry& registry, KeeperLine& keeper)
     if (Fd holder = keeper.take_inherited(Keep::slot_holder, slot); holder)
       holders_[slot] = std::move(holder);
   }
-  if (is_open()) note_receive_buffer();
+  if (!is_open()) return;
+  note_receive_buffer();
+  // The earlier worker may have died before it did either.
+  drop_everything(socket_of(0));
+  if (!transport::attach_slot_steering(socket_of(0), static_cast<uint32_t>(sockets_.size()))) {
+    spdlog::warn("cannot attach the program that steers packets to slots: {}", std::strerror(errno));
+  }
 }
 
 int SlotGroup::open_port(std::string& why) {
@@ -200,10 +206,12 @@ void SlotGroup::review_quarantine() {
   for (uint32_t slot = UROCE_SLOT_FIRST; slot < sockets_.size(); ++slot) {
     const ContextRecord& context = registry_.context(slot);
     if (context.state != SlotState::quarantined || held.count(inode_of(socket_of(slot))) != 0) continue;
-    // In another pid namespace /proc shows nothing of the owner; then only its death counts.
+    // An owner that /proc shows nothing of (another pid namespace, a process that may not be looked at): then
+    // only its death counts.
     if (const auto holder = holders_.find(slot); holder != holders_.end()) {
       pollfd ends{holder->second.get(), POLLIN, 0};
-      if (context.pid == 0 && poll(&ends, 1, 0) == 0) continue;
+      const bool lives = poll(&ends, 1, 0) == 0;
+      if (lives && !sockets_can_be_seen(static_cast<pid_t>(context.pid))) continue;
       keeper_.drop(Keep::slot_holder, slot);
       holders_.erase(holder);
     }

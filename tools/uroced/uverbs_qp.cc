@@ -251,12 +251,13 @@ bool hand_over_target(UverbsCall& call, uint32_t handle) {
   uint32_t heir = 0;
   call.registry.for_each_object(call.slot, [&](uint32_t index, const ObjectRecord& object) {
     if (object.kind != ObjectKind::qp || object.qp.opened_of != handle) return;
+    // Field by field: there may be many handles, and what changes is remembered until the end of the command.
     if (heir == 0) {
       heir = index;
-      call.edit(index).qp.opened_of = 0;
-      call.edit(index).qp.attributes = call.registry.object(handle).qp.attributes;
+      call.registry.edit(object.qp.opened_of) = 0;
+      call.registry.edit(object.qp.attributes) = call.registry.object(handle).qp.attributes;
     } else {
-      call.edit(index).qp.opened_of = heir;
+      call.registry.edit(object.qp.opened_of) = heir;
       call.registry.add_user(heir, 1);
     }
     call.registry.add_user(handle, -1);

@@ -2,6 +2,7 @@
 #include "tools/uroced/uverbs_server.h"
 
 #include <cstring>
+#include <new>
 
 #include "tools/uroced/log.h"
 
@@ -50,7 +51,11 @@ void UverbsServer::execute(uint32_t connection, const Message& message) {
     UverbsCall call{registry_,           host_,       connection,
                     record.device,       record.slot, static_cast<pid_t>(record.pid),
                     message.descriptors, command,     reply};
-    outcome.error = execute_uverbs(call);
+    try {
+      outcome.error = execute_uverbs(call);
+    } catch (const std::bad_alloc&) {
+      outcome.error = ENOMEM;
+    }
     outcome.reply = reply.bytes();
     outcome.makes_async_pair = call.makes_async_pair;
   }

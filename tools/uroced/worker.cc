@@ -127,7 +127,13 @@ class Worker final : public ConnectionUser, public DeviceListener {
     });
   }
 
-  bool minor_in_use(uint32_t) const override { return false; }
+  bool still_open(uint32_t device) const override {
+    for (uint32_t i = 1; i < kMaxConnections; ++i) {
+      const ConnectionRecord& record = registry_.connection(i);
+      if (record.live != 0 && record.role == UROCE_ROLE_UVERBS && record.device == device) return true;
+    }
+    return false;
+  }
 
  private:
   bool start_netlink(std::string& why);
@@ -136,11 +142,8 @@ class Worker final : public ConnectionUser, public DeviceListener {
   void on_admin(uint32_t connection, const Message& message) {
     const std::string_view text(reinterpret_cast<const char*>(message.payload.data()),
                                 message.payload.size());
-    const std::string told = admin_.answer(text, registry_.connection(connection).pid)
-                                 .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-    const auto bytes =
-        std::as_bytes(std::span(told)).first(std::min(told.size(), UROCE_MSG_MAX - sizeof(uroce_msg)));
-    connections_.reply(connection, message.header, 0, bytes);
+    const std::string told = admin_.answer(text, registry_.connection(connection).pid);
+    connections_.reply(connection, message.header, 0, std::as_bytes(std::span(told)));
   }
 
   void end_context(uint32_t slot) {
