@@ -1,0 +1,34 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""Runs one case: run.py FILE.CASE. Exit 77: skipped, with the reason."""
+import importlib
+import os
+import sys
+import traceback
+
+sys.dont_write_bytecode = True
+
+
+class Skip(Exception):
+    pass
+
+
+def main():
+    if os.geteuid() != 0:
+        print("skipped: makes network namespaces, which needs root")
+        return 77
+    file, _, case = sys.argv[1].partition(".")
+    module = importlib.import_module(file)
+    try:
+        getattr(module, case)()
+    except Skip as reason:
+        print(f"skipped: {reason}")
+        return 77
+    except Exception:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
