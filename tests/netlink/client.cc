@@ -20,7 +20,7 @@ RequestBytes& RequestBytes::raw(unsigned type, const void* data, size_t size) {
   const size_t at = bytes_.size();
   bytes_.resize(at + NLA_ALIGN(attribute.nla_len));
   std::memcpy(bytes_.data() + at, &attribute, sizeof attribute);
-  std::memcpy(bytes_.data() + at + sizeof attribute, data, size);
+  if (size != 0) std::memcpy(bytes_.data() + at + sizeof attribute, data, size);
   const auto length = static_cast<uint32_t>(bytes_.size());
   std::memcpy(bytes_.data(), &length, sizeof length);
   return *this;
