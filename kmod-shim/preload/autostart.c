@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,15 +16,27 @@
 
 extern char** environ;
 
-enum { stack_bytes = 64 * 1024 };
+enum { stack_bytes = 32 * 1024, stacks = 2 };
 
 struct start {
   const char* path;
   char** environment;
+  char* stack;  // of the process that becomes the daemon
 };
 
-// Runs in the program's memory while its calling thread sleeps, with signals blocked: system calls only.
-static int run_daemon(void* argument) {
+static int wait_for(pid_t child) {
+  int status = -1;
+  long waited;
+  do {
+    waited = RAW(SYS_wait4, child, &status, __WALL, NULL);
+  } while (waited == -EINTR);
+  // Where SIGCHLD is ignored there is no status; whether the daemon is there shows when it is asked.
+  return waited == child ? status : 0;
+}
+
+// Both of these run in the program's memory while its calling thread sleeps, with signals blocked: system
+// calls only.
+static int become_daemon(void* argument) {
   const struct start* start = argument;
   const int null = (int)RAW(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR, 0);
   for (int fd = 0; null >= 0 && fd <= 2; ++fd) {
@@ -36,15 +49,26 @@ static int run_daemon(void* argument) {
   return 127;
 }
 
+// A process that executes a program sends its parent SIGCHLD, whatever clone() was told. So this one is in
+// between.
+static int start_daemon(void* argument) {
+  const struct start* start = argument;
+  const pid_t child = clone(become_daemon, start->stack, CLONE_VM | CLONE_VFORK | SIGCHLD, argument);
+  const int status = child > 0 ? wait_for(child) : -1;
+  RAW(SYS_exit, status == 0 ? 0 : 1);
+  return 1;
+}
+
 static bool run_and_wait(const char* path) {
   size_t count = 0;
   while (environ != NULL && environ[count] != NULL) ++count;
-  const size_t bytes = stack_bytes + (count + 1) * sizeof(char*);
+  const size_t bytes = stacks * stack_bytes + (count + 1) * sizeof(char*);
   const long at =
       RAW(SYS_mmap, NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0L);
   if (at < 0 && at > -4096) return false;
 
-  struct start start = {.path = path, .environment = (char**)(at + stack_bytes)};
+  struct start start = {
+      .path = path, .environment = (char**)(at + stacks * stack_bytes), .stack = (char*)at + 2 * stack_bytes};
   size_t kept = 0;
   for (size_t i = 0; i < count; ++i) {
     if (strncmp(environ[i], "LD_PRELOAD=", 11) != 0) start.environment[kept++] = environ[i];
@@ -54,19 +78,12 @@ static bool run_and_wait(const char* path) {
   const uint64_t signals = signals_block();
   const int saved = errno;
   // No exit signal: only those who ask for clone children find it.
-  const pid_t child = clone(run_daemon, (char*)at + stack_bytes, CLONE_VM | CLONE_VFORK, &start);
+  const pid_t child = clone(start_daemon, (char*)at + stack_bytes, CLONE_VM | CLONE_VFORK, &start);
   errno = saved;
-  int status = -1;
-  if (child > 0) {
-    long waited;
-    do {
-      waited = RAW(SYS_wait4, child, &status, __WCLONE, NULL);
-    } while (waited == -EINTR);
-    if (waited != child) status = 0;  // SIGCHLD is ignored: the status is lost, the connection will tell
-  }
+  const int status = child > 0 ? wait_for(child) : -1;
   signals_restore(signals);
   RAW(SYS_munmap, at, bytes);
-  return child > 0 && status == 0;
+  return status == 0;
 }
 
 // `directory` of `file`, `relative` behind it; false when it is too long.
