@@ -121,6 +121,26 @@ bool exceeds_port(Context& context, const ibv_qp_attr& from, uint32_t mask) {
 
 }  // namespace
 
+namespace {
+
+// The control side first: it may refuse for reasons of its own, and then nothing has changed. To ERR and
+// RESET a queue pair must get even when nobody answers any more.
+int carry_out(QueuePair& qp, const ibv_qp_attr& from, const engine::QpAttributes& attributes, uint32_t mask) {
+  Context& context = *qp.owner;
+  if (int error = engine::check_modify(qp.type, qp.queue->state(), attributes, mask, engine::EngineConfig{});
+      error != 0) {
+    return error;
+  }
+  if (exceeds_port(context, from, mask)) return EINVAL;
+  const bool always = (mask & QpMask::state) != 0 && (attributes.state == engine::QpState::reset ||
+                                                      attributes.state == engine::QpState::error);
+  const int error = modify_command(qp, from, mask);
+  if (error != 0 && !(always && context.data().fatal())) return error;
+  return modify_in_engine(qp, attributes, mask);
+}
+
+}  // namespace
+
 int modify_qp(ibv_qp* base, ibv_qp_attr* from, int signed_mask) {
   QueuePair& qp = QueuePair::of(base);
   Context& context = *qp.owner;
@@ -130,33 +150,20 @@ int modify_qp(ibv_qp* base, ibv_qp_attr* from, int signed_mask) {
   const std::lock_guard guard(qp.shared->control);
 
   engine::QpAttributes attributes = translate(*from);
-  if (int error = engine::check_modify(qp.type, qp.queue->state(), attributes, mask, engine::EngineConfig{});
-      error != 0) {
-    return error;
-  }
-  if (exceeds_port(context, *from, mask)) return EINVAL;
-  engine::PathId path;
   if ((mask & QpMask::av) != 0) {
     engine::Path resolved;
-    if (int error = resolve_path(context, from->ah_attr, path, resolved); error != 0) return error;
-    attributes.path = path;
+    if (int error = resolve_path(context, from->ah_attr, attributes.path, resolved); error != 0) return error;
     attributes.local = resolved.source;
     attributes.peer = resolved.destination;
   }
-  // The control side first: it may refuse for reasons of its own, and then nothing has changed. To ERR and
-  // RESET a QP must get even when nobody answers any more.
-  const bool always = (mask & QpMask::state) != 0 && (attributes.state == engine::QpState::reset ||
-                                                      attributes.state == engine::QpState::error);
-  int error = modify_command(qp, *from, mask);
-  if (error == 0 || (always && context.data().fatal())) error = modify_in_engine(qp, attributes, mask);
-  if (error != 0) {
-    if (path != engine::PathId{}) context.data().release_path(path);
+  if (int error = carry_out(qp, *from, attributes, mask); error != 0) {
+    context.data().release_path(attributes.path);
     return error;
   }
   const bool to_reset = (mask & QpMask::state) != 0 && attributes.state == engine::QpState::reset;
-  if (path != engine::PathId{} || to_reset) {
-    if (qp.shared->path != engine::PathId{}) context.data().release_path(qp.shared->path);
-    qp.shared->path = path;
+  if ((mask & QpMask::av) != 0 || to_reset) {
+    context.data().release_path(qp.shared->path);
+    qp.shared->path = attributes.path;
     qp.shared->ah_attr = to_reset ? ibv_ah_attr{} : from->ah_attr;
   }
   context.data().publish_qp(qp.queue);
