@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+// Finding uroced: by namespace, by owner, by starting it.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "tests/preload/fake_daemon.h"
+
+namespace uroce::preload_test {
+namespace {
+
+bool tree_is_there() {
+  return access("/sys/class/infiniband/ur0/node_guid", R_OK) == 0;
+}
+
+TEST(World, no_daemon__the_host_is_seen) {
+  EXPECT_FALSE(tree_is_there());
+  EXPECT_EQ(errno, ENOENT);
+}
+
+TEST(World, many_looks__one_question) {
+  FakeDaemon daemon;
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(tree_is_there());
+  EXPECT_LT(daemon.hellos(UROCE_ROLE_WORLD), 50);
+}
+
+TEST(World, setns__another_namespace_has_another_world) {
+  FakeDaemon daemon;
+  ASSERT_TRUE(tree_is_there());
+  const int home = open("/proc/self/ns/net", O_RDONLY);
+  ASSERT_EQ(unshare(CLONE_NEWNET), 0);
+  EXPECT_FALSE(tree_is_there());
+  ASSERT_EQ(setns(home, CLONE_NEWNET), 0);
+  EXPECT_TRUE(tree_is_there());
+  close(home);
+}
+
+TEST(World, fork__the_child_asks_for_itself) {
+  FakeDaemon daemon;
+  ASSERT_TRUE(tree_is_there());
+  const int before = daemon.hellos(UROCE_ROLE_WORLD);
+  const pid_t child = fork();
+  if (child == 0) _exit(tree_is_there() ? 0 : 1);
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(daemon.hellos(UROCE_ROLE_WORLD), before + 1);
+}
+
+// The name is taken by a process of another user.
+TEST(World, squatter__is_not_believed) {
+  if (getuid() != 0) GTEST_SKIP() << "needs a second user";
+  int ready[2], done[2];
+  ASSERT_EQ(pipe(ready), 0);
+  ASSERT_EQ(pipe(done), 0);
+  const pid_t squatter = fork();
+  if (squatter == 0) {
+    if (setgid(65534) != 0 || setuid(65534) != 0) _exit(1);
+    const int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    const char name[] = "uroce-0";
+    std::copy(name, name + 7, address.sun_path + 1);
+    if (bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(sa_family_t) + 8) != 0 || listen(fd, 8) != 0)
+      _exit(1);
+    char byte = 'r';
+    if (write(ready[1], &byte, 1) != 1) _exit(1);
+    close(done[1]);
+    _exit(read(done[0], &byte, 1) == 0 ? 0 : 1);
+  }
+  close(ready[1]);
+  char byte;
+  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  EXPECT_FALSE(tree_is_there());
+  const int fd = socket(AF_NETLINK, SOCK_RAW, 20);
+  if (fd >= 0) close(fd);
+  close(done[1]);
+  int status = -1;
+  waitpid(squatter, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
+class Autostart : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::snprintf(report_, sizeof report_, "/tmp/uroce-preload-report-%d", getpid());
+    setenv("UROCE_TEST_REPORT", report_, 1);
+    setenv("UROCE_TEST_PARENT", std::to_string(getpid()).c_str(), 1);
+    char self[512] = {};
+    ASSERT_GT(readlink("/proc/self/exe", self, sizeof self - 1), 0);
+    setenv("UROCE_DAEMON", self, 1);
+  }
+  void TearDown() override { unlink(report_); }
+
+  std::map<std::string, std::string> report() const {
+    std::map<std::string, std::string> found;
+    std::ifstream file(report_);
+    for (std::string line; std::getline(file, line);)
+      found[line.substr(0, line.find('='))] = line.substr(line.find('=') + 1);
+    return found;
+  }
+
+  char report_[64];
+};
+
+volatile sig_atomic_t children;
+
+TEST_F(Autostart, on_first_use__the_program_notices_nothing) {
+  struct sigaction action {};
+  action.sa_handler = [](int) { children = children + 1; };
+  sigaction(SIGCHLD, &action, nullptr);
+  dup2(1, 40);  // not close-on-exec
+  EXPECT_TRUE(tree_is_there());
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
+  EXPECT_EQ(errno, ECHILD) << "a child was left";
+  EXPECT_EQ(children, 0);
+  sigset_t mask;
+  sigprocmask(SIG_SETMASK, nullptr, &mask);
+  EXPECT_EQ(sigismember(&mask, SIGUSR1), 0);
+  auto told = report();
+  EXPECT_EQ(told["preload"], "");
+  EXPECT_EQ(told["inherited"], "no");
+  for (const char* number : {"0", "1", "2"}) EXPECT_EQ(told[number], "/dev/null");
+}
+
+TEST_F(Autostart, with_sigchld_ignored) {
+  signal(SIGCHLD, SIG_IGN);
+  EXPECT_TRUE(tree_is_there());
+}
+
+TEST_F(Autostart, with_closed_standard_streams) {
+  const int out = dup(1), error = dup(2);
+  for (int fd = 0; fd <= 2; ++fd) close(fd);
+  const bool there = tree_is_there();
+  dup2(out, 1);
+  dup2(error, 2);
+  EXPECT_TRUE(there);
+}
+
+TEST_F(Autostart, not_for_other_programs) {
+  EXPECT_EQ(access("/sys/class/net", F_OK), 0);
+  const int fd = open("/dev/null", O_RDWR);
+  close(fd);
+  EXPECT_TRUE(report().empty());
+}
+
+}  // namespace
+}  // namespace uroce::preload_test
