@@ -75,6 +75,14 @@ void run_timers(Core& core, Qp& qp, Time now) {
   core.update_timer(qp);
 }
 
+// It asked something of its peer just now, so it is likely to do it again at once, and an acknowledgement can
+// ride behind.
+bool converses(const Qp& qp, Time now) {
+  constexpr int64_t kRecentlyNs = 200'000;
+  return qp.has_requester() && qp.resp.due == ResponderState::Due::acknowledge &&
+         now - qp.req.timed_at < kRecentlyNs;
+}
+
 // One queue pair's packets: answers that carry data first, then requests.
 Turn serve(Core& core, Qp& qp, Time now, TxBatch& batch) {
   int64_t quantum = kQuantumBytes;
@@ -144,8 +152,16 @@ bool Engine::poll_transmit(Time now, TxBatch& batch) {
     }
   }
   core.settle(now);
-  if (now < core.acks_held_until) return false;
+  const bool hold = now < core.acks_held_until;
+  const Qp* first_kept = nullptr;
   while (Qp* qp = core.answers.front()) {
+    if (qp == first_kept) break;
+    if (hold && converses(*qp, now)) {
+      core.answers.remove(*qp);
+      core.answers.push_back(*qp);
+      if (first_kept == nullptr) first_kept = qp;
+      continue;
+    }
     if (!responder::transmit_answer(core, *qp, now, batch)) return true;
     core.answers.remove(*qp);
   }

@@ -118,8 +118,8 @@ class Engine {
   void take_rings(Time now);
   // Safe to call early or twice.
   void on_deadline(Time now);
-  // Until then an acknowledgement waits for data of its QP to ride behind. For the helper thread, which takes
-  // a packet that the program is about to answer; at most some 20 us.
+  // Until then the acknowledgement of a QP that sends, too, waits for its next data to ride behind. For
+  // whoever takes a packet that the program is about to answer; some 20 us.
   void hold_acknowledgements(Time until);
 
   // ---- out --------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ constexpr size_t kBatchBytes = 256 << 10;
 constexpr int kReceiveCallsPerPass = 8;
 constexpr int kBatchesPerDrain = 16;
 constexpr size_t kStreamPackets = 8;
+constexpr int64_t kHoldNs = 20'000;
 // How often the fault handlers are looked after.
 constexpr uint32_t kPassesPerHandlerCheck = 4096;
 // A full socket buffer is tried again after this.
@@ -88,10 +89,26 @@ size_t Lane::pass() {
       if (n < kStreamPackets) break;
     }
   }
+  hold_acknowledgements(received > 0);
   const auto deadline = engine_.next_deadline();
   if (deadline && *deadline <= now_) engine_.on_deadline(now_);
   drain();
   return received;
+}
+
+// What came in is likely to be answered at once, and the acknowledgement is nearly free behind that answer.
+// It leaves by itself at the first look that finds nothing, or a little later.
+void Lane::hold_acknowledgements(bool received) {
+  if (!received) {
+    engine_.hold_acknowledgements(engine::Time{INT64_MIN});
+    holding_ = false;
+  } else if (!holding_) {
+    held_until_ = now_ + kHoldNs;
+    engine_.hold_acknowledgements(held_until_);
+    holding_ = true;
+  } else if (now_ >= held_until_) {
+    holding_ = false;  // drain() sends them; the next arrival begins anew
+  }
 }
 
 void Lane::drain() {

@@ -56,6 +56,7 @@ class Lane final : private transport::PacketSink {
  private:
   void on_packet(std::span<const std::byte> packet, const engine::RxMeta& meta) override;
   bool transmit();
+  void hold_acknowledgements(bool received);
   bool destination_is_ours(const engine::RxMeta& meta);
   void publish_deadline();
 
@@ -75,6 +76,8 @@ class Lane final : private transport::PacketSink {
   engine::TxBatch batch_;
   size_t unsent_ = 0;  // index of the first entry of the batch that has not left
   uint32_t passes_ = 0;
+  bool holding_ = false;
+  engine::Time held_until_;
   wire::Gid last_destination_;  // found in the GID table at page sequence last_sequence_
   uint32_t last_sequence_ = 1;
   uint64_t foreign_destination_ = 0;

@@ -78,6 +78,8 @@ void ProgressThread::armed() {
 }
 
 void ProgressThread::deadline_moved(int64_t deadline_ns) {
+  // Somebody polls and looks after the deadlines; should that stop, we are back within a millisecond.
+  if (resting_.load(std::memory_order_relaxed)) return;
   int64_t until = sleeps_until_ns_.load(std::memory_order_acquire);
   if (deadline_ns >= until || until - deadline_ns < kDeadlineSlackNs) return;
   if (sleeps_until_ns_.compare_exchange_strong(until, deadline_ns)) wake();
@@ -100,20 +102,26 @@ void ProgressThread::run() {
     const uint64_t polls = polls_.load(std::memory_order_relaxed);
     const bool polled = polls != seen_polls && !want_armed_.load(std::memory_order_relaxed);
     seen_polls = polls;
-    if (polled) {
-      mode = mode == Mode::watching ? Mode::resting : Mode::resting_long;
-    } else if (mode != Mode::watching || readable || runtime::now().ns >= lane_.deadline_ns()) {
-      if (lane_.try_enter()) {
-        lane_.pass();
-        housekeeping_();
-        lane_.leave();
-        mode = Mode::watching;
-      } else {
-        mode = Mode::resting;  // somebody makes the progress
-      }
+    const bool look = mode != Mode::watching || readable || runtime::now().ns >= lane_.deadline_ns();
+    size_t received = 0;
+    bool entered = false;
+    if (look && lane_.try_enter()) {
+      entered = true;
+      received = lane_.pass();
+      housekeeping_();
+      lane_.leave();
     }
+    mode = next_mode(mode, polled, look && !entered, received > 0);
     kicks_left = kicks_.flush();
   }
+}
+
+// A poller that left something lying is one that looks elsewhere between its polls, at memory for instance:
+// stay close to it.
+ProgressThread::Mode ProgressThread::next_mode(Mode mode, bool polled, bool lane_was_busy, bool received) {
+  if (lane_was_busy) return Mode::resting;
+  if (!polled) return Mode::watching;
+  return mode == Mode::watching || received ? Mode::resting : Mode::resting_long;
 }
 
 int64_t ProgressThread::wait_ns(Mode mode, bool kicks_left) const {

@@ -36,6 +36,7 @@ class ProgressThread {
  private:
   enum class Mode : uint8_t { watching, resting, resting_long };
   void run();
+  static Mode next_mode(Mode mode, bool polled, bool lane_was_busy, bool received);
   int64_t wait_ns(Mode mode, bool kicks_left) const;
   bool wait(Mode mode, int64_t timeout_ns);  // true: the socket is readable
   void read_broker();
