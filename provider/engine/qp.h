@@ -118,6 +118,7 @@ struct ResponderResource {
   wire::Psn send_psn;
   uint64_t va = 0;
   uint32_t rkey = 0;
+  uint32_t pd = 0;    // in which the key is looked for
   uint32_t left = 0;  // bytes
   bool paced = false;
   bool begin = false;     // the next packet is the first of this answer
@@ -130,6 +131,7 @@ struct ResponderState {
   enum class Message : uint8_t { none, send, write } message = Message::none;
   bool skipping = false;     // UC: until the next message begins
   bool established = false;  // COMM_EST was raised
+  uint32_t xrc_pd = 0;       // XRC target: domain of the SRQ that the packet names
   uint64_t received = 0;     // bytes of the message
   uint64_t write_va = 0;     // of the next WRITE packet
   uint32_t write_rkey = 0;
@@ -204,6 +206,8 @@ struct QueuePair::Impl final : QueuePair {
 
   QpState current() const { return static_cast<QpState>(published_state.load(std::memory_order_relaxed)); }
   bool reliable() const { return config.type != QpType::uc && config.type != QpType::ud; }
+  // Whose memory a peer's request may reach. An XRC target has no domain of its own: the SRQ's counts.
+  uint32_t target_domain() const { return config.type == QpType::xrc_target ? resp.xrc_pd : config.pd; }
   bool has_requester() const { return config.type != QpType::xrc_target; }
   bool has_responder() const { return config.type != QpType::xrc_initiator; }
   Time earliest() const {

@@ -98,6 +98,11 @@ void on_outcome(Core& core, Qp& qp, Time now, Outcome outcome, wire::Psn psn) {
 Outcome execute(Core& core, Qp& qp, Time now, const wire::Packet& packet) {
   const OpcodeInfo& info = packet.info();
   if (!fits_opcode_sequence(qp.resp, info) || !qp_permits(qp, packet)) return Outcome::invalid_request;
+  if (qp.config.type == QpType::xrc_target) {
+    SharedReceiveQueue::Impl* named = nullptr;
+    if (!find_receive_queue(core, qp, packet, named)) return Outcome::invalid_request;
+    qp.resp.xrc_pd = named->config.pd;
+  }
   if (takes_resource(packet)) return accept_resource(core, qp, packet);
   if (!fits_length(qp, info, packet.payload.size())) return Outcome::invalid_request;
   Outcome outcome = Outcome::ok;

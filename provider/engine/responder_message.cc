@@ -50,7 +50,7 @@ Outcome take_write(Core& core, Qp& qp, const wire::Packet& packet) {
   if (bytes == 0) return Outcome::ok;
   // Again for every packet: the region may have been deregistered in between (C89).
   MappedRange range;
-  if (core.regions.check_remote(resp.write_rkey, qp.config.pd, qp.config.qpn, Access::remote_write,
+  if (core.regions.check_remote(resp.write_rkey, qp.target_domain(), qp.config.qpn, Access::remote_write,
                                 resp.write_va, bytes, range) != KeyCheck::ok) {
     return Outcome::access;
   }
@@ -96,7 +96,7 @@ Outcome begin_write(Core& core, Qp& qp, const wire::Packet& packet) {
   // bytes (C17).
   if (reth.length != 0) {
     MappedRange range;
-    if (core.regions.check_remote(reth.rkey, qp.config.pd, qp.config.qpn, Access::remote_write, reth.va,
+    if (core.regions.check_remote(reth.rkey, qp.target_domain(), qp.config.qpn, Access::remote_write, reth.va,
                                   reth.length, range) != KeyCheck::ok) {
       return Outcome::access;
     }
@@ -129,7 +129,7 @@ Outcome finish_message(Core& core, Qp& qp, Time now, const wire::Packet& packet)
     completion.flags |= Completion::kWithImm;
     completion.imm_or_rkey = packet.imm_be;
   } else if (info.has(OpcodeInfo::ieth)) {
-    if (!core.regions.invalidate(packet.invalidate_rkey, qp.config.pd, qp.config.qpn)) {
+    if (!core.regions.invalidate(packet.invalidate_rkey, qp.target_domain(), qp.config.qpn)) {
       return fail_receive(core, qp, now, WcStatus::memory_window_bind_error, VendorError::invalidate_refused,
                           Outcome::access);
     }

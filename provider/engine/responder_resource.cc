@@ -40,10 +40,11 @@ void end_answer(Qp& qp, ResponderResource& resource) {
   --qp.resp.active;
 }
 
-Outcome check_range(Core& core, Qp& qp, const wire::Reth& reth, uint32_t needed, MappedRange& range) {
+Outcome check_range(Core& core, const Qp& qp, uint32_t pd, const wire::Reth& reth, uint32_t needed,
+                    MappedRange& range) {
   if (reth.length == 0) return Outcome::ok;
   const KeyCheck check =
-      core.regions.check_remote(reth.rkey, qp.config.pd, qp.config.qpn, needed, reth.va, reth.length, range);
+      core.regions.check_remote(reth.rkey, pd, qp.config.qpn, needed, reth.va, reth.length, range);
   return check == KeyCheck::ok ? Outcome::ok : Outcome::access;
 }
 
@@ -51,13 +52,14 @@ Outcome accept_read(Core& core, Qp& qp, const wire::Packet& packet, ResponderRes
   const wire::Reth& reth = packet.reth;
   if (reth.length > kMaxMessage) return Outcome::invalid_request;
   MappedRange range;
-  const Outcome outcome = check_range(core, qp, reth, Access::remote_read, range);
+  const Outcome outcome = check_range(core, qp, qp.target_domain(), reth, Access::remote_read, range);
   if (outcome != Outcome::ok) return outcome;
   resource.kind = Kind::read;
   resource.packets = response_packets(reth.length, qp.mtu);
   resource.send_psn = resource.first;
   resource.va = reth.va;
   resource.rkey = reth.rkey;
+  resource.pd = qp.target_domain();
   resource.left = reth.length;
   resource.begin = true;
   resource.paced = reth.length > kUnpacedBytes;
@@ -68,7 +70,7 @@ Outcome execute_atomic(Core& core, Qp& qp, const wire::Packet& packet, Responder
   const wire::AtomicEth& eth = packet.atomic;
   if ((eth.va & 7) != 0) return Outcome::invalid_request;  // IBA 9.7.4.1.7
   MappedRange range;
-  if (core.regions.check_remote(eth.rkey, qp.config.pd, qp.config.qpn, Access::remote_atomic, eth.va, 8,
+  if (core.regions.check_remote(eth.rkey, qp.target_domain(), qp.config.qpn, Access::remote_atomic, eth.va, 8,
                                 range) != KeyCheck::ok) {
     return Outcome::access;
   }
@@ -88,7 +90,7 @@ Outcome execute_atomic_write(Core& core, Qp& qp, const wire::Packet& packet, Res
   if (packet.payload.size() != 8 || packet.reth.length != 8 || (packet.reth.va & 7) != 0)
     return Outcome::invalid_request;
   MappedRange range;
-  const Outcome outcome = check_range(core, qp, packet.reth, Access::remote_write, range);
+  const Outcome outcome = check_range(core, qp, qp.target_domain(), packet.reth, Access::remote_write, range);
   if (outcome != Outcome::ok) return outcome;
   resource.kind = Kind::acknowledge;
   if (range.null) return Outcome::ok;
@@ -114,7 +116,7 @@ Outcome execute_flush(Core& core, Qp& qp, const wire::Packet& packet, ResponderR
     reth.length = static_cast<uint32_t>(std::min<uint64_t>(bytes, kMaxMessage));
   }
   MappedRange range;
-  const Outcome outcome = check_range(core, qp, reth, needed, range);
+  const Outcome outcome = check_range(core, qp, qp.target_domain(), reth, needed, range);
   if (outcome == Outcome::ok) resource.kind = Kind::acknowledge;
   return outcome;
 }
@@ -156,8 +158,8 @@ Sent send_read_response(Core& core, Qp& qp, Time now, ResponderResource& resourc
   std::byte* data = out + wire::write_headers(packet, out);
   if (payload != 0) {
     MappedRange range;
-    if (core.regions.check_remote(resource.rkey, qp.config.pd, qp.config.qpn, Access::remote_read,
-                                  resource.va, payload, range) != KeyCheck::ok) {
+    if (core.regions.check_remote(resource.rkey, resource.pd, qp.config.qpn, Access::remote_read, resource.va,
+                                  payload, range) != KeyCheck::ok) {
       read_failed(core, qp, now, resource);
       return Sent::failed;
     }
@@ -266,7 +268,7 @@ void on_duplicate_resource(Core& core, Qp& qp, const wire::Packet& packet) {
       const auto skipped = static_cast<uint32_t>(psn.distance_from(resource.first));
       if (response_packets(reth.length, qp.mtu) > resource.packets - skipped) return;
       MappedRange range;
-      if (check_range(core, qp, reth, Access::remote_read, range) != Outcome::ok) return;
+      if (check_range(core, qp, resource.pd, reth, Access::remote_read, range) != Outcome::ok) return;
       resource.send_psn = psn;
       resource.va = reth.va;
       resource.rkey = reth.rkey;
