@@ -27,6 +27,7 @@ ibv_ah* create_ah(ibv_pd* base, ibv_ah_attr* attributes) {
   auto ah = std::make_unique<AddressHandle>();
   engine::Path path;
   if (int error = resolve_path(context, *attributes, ah->path, path); error != 0) return fail(error);
+  ah->use.begin(context);
   ah->context = pd.context;
   ah->pd = base;
   ah->multicast = path.destination.is_multicast();

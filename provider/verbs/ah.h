@@ -13,6 +13,7 @@ namespace uroce::verbs {
 struct AddressHandle : ibv_ah {
   engine::PathId path;
   bool multicast = false;
+  ContextUse use;
 
   static AddressHandle& of(ibv_ah* ah) { return *static_cast<AddressHandle*>(ah); }
 };

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 #include "provider/verbs/context.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -25,6 +27,14 @@ bool Context::take_device_memory(uint64_t bytes) {
   return true;
 }
 
+void Context::close() {
+  if (refused() != 0) {
+    static_cast<void>(data_.release());
+  } else {
+    data_.reset();
+  }
+}
+
 int Context::open() {
   ib_uverbs_get_context request{};
   ib_uverbs_get_context_resp response{};
@@ -37,6 +47,10 @@ int Context::open() {
     std::fprintf(stderr, "uroce: %s speaks driver ABI %u, this provider %u: install one version of both\n",
                  base_->device->name, ours.abi_version, UROCE_ABI_VERSION);
     return EPROTONOSUPPORT;
+  }
+  if (int error = call(*port_, IB_USER_VERBS_CMD_QUERY_DEVICE, ib_uverbs_query_device{}, device_attributes_);
+      error != 0) {
+    return error;
   }
   runtime::ContextConfig config;
   config.slot = ours.slot;
@@ -89,7 +103,15 @@ abi::verbs_context* alloc_context(ibv_device* device, int cmd_fd, void*) noexcep
 
 void free_context(ibv_context* base) {
   ContextBlock& block = block_of(base);
-  if (block.own->refused() != 0) block.own->abandon();
+  block.own->close();
+  if (block.own->has_objects()) {
+    // Objects are left, and with each the library comes here through this memory: only the descriptors go.
+    for (int* fd : {&base->cmd_fd, &base->async_fd}) {
+      if (*fd >= 0) ::close(*fd);
+      *fd = -1;
+    }
+    return;
+  }
   delete block.own;
   library().uninit_context(private_context(base));
   std::free(&block);

@@ -61,6 +61,7 @@ CompletionQueue* create(ibv_context* base, const CqRequest& wanted) {
   if (wanted.entries == 0 || wanted.entries > UROCE_MAX_CQE) return fail(EINVAL);
   if (wanted.comp_vector >= static_cast<uint32_t>(base->num_comp_vectors)) return fail(EINVAL);
   auto cq = std::make_unique<CompletionQueue>();
+  cq->use.begin(context);
   cq->owner = &context;
   ib_uverbs_create_cq_resp response{};
   uroce_create_cq_resp ours{};

@@ -22,6 +22,7 @@ struct CompletionQueue {
   bool single_threaded = false;  // the program takes care that one thread polls at a time
   bool extended = false;
   uint32_t busy_polls = 0;  // polls that found enough without driving the engine
+  ContextUse use;
   Context* owner = nullptr;
   engine::CompletionQueue* ring = nullptr;
   engine::Completion

@@ -14,6 +14,7 @@
 namespace uroce::verbs {
 
 struct DeviceMemory : abi::verbs_dm {
+  ContextUse use;
   std::byte* memory = nullptr;
   size_t length = 0;
   std::atomic<uint32_t> regions{0};
@@ -21,16 +22,21 @@ struct DeviceMemory : abi::verbs_dm {
   static DeviceMemory& of(ibv_dm* base) {
     return static_cast<DeviceMemory&>(*reinterpret_cast<abi::verbs_dm*>(base));
   }
+  // Copies are made of whole words, as on devices that have such memory.
+  static bool aligned(uint64_t offset, size_t bytes) { return ((offset | bytes) & 3) == 0; }
   bool contains(uint64_t offset, size_t bytes) const { return offset <= length && bytes <= length - offset; }
 };
 
 namespace {
+
+// No verb but the registration needs the data path: device memory also works in a forked child.
 
 // Programs may ask for so much alignment; a page has it.
 constexpr uint32_t kMaxLogAlign = 12;
 
 int copy_to(ibv_dm* base, uint64_t offset, const void* host, size_t bytes) noexcept {
   DeviceMemory& dm = DeviceMemory::of(base);
+  if (!DeviceMemory::aligned(offset, bytes)) return EINVAL;
   if (!dm.contains(offset, bytes)) return EFAULT;
   std::memcpy(dm.memory + offset, host, bytes);
   return 0;
@@ -38,6 +44,7 @@ int copy_to(ibv_dm* base, uint64_t offset, const void* host, size_t bytes) noexc
 
 int copy_from(void* host, ibv_dm* base, uint64_t offset, size_t bytes) noexcept {
   DeviceMemory& dm = DeviceMemory::of(base);
+  if (!DeviceMemory::aligned(offset, bytes)) return EINVAL;
   if (!dm.contains(offset, bytes)) return EFAULT;
   std::memcpy(host, dm.memory + offset, bytes);
   return 0;
@@ -47,7 +54,6 @@ int copy_from(void* host, ibv_dm* base, uint64_t offset, size_t bytes) noexcept 
 
 ibv_dm* alloc_dm(ibv_context* base, ibv_alloc_dm_attr* attributes) {
   Context& context = Context::of(base);
-  if (int error = context.unusable(); error != 0) return fail(error);
   if (attributes->comp_mask != 0) return fail(EOPNOTSUPP);
   if (attributes->length == 0 || attributes->log_align_req > kMaxLogAlign) return fail(EINVAL);
   auto dm = std::make_unique<DeviceMemory>();
@@ -60,6 +66,7 @@ ibv_dm* alloc_dm(ibv_context* base, ibv_alloc_dm_attr* attributes) {
   }
   dm->memory = static_cast<std::byte*>(memory);
   dm->length = attributes->length;
+  dm->use.begin(context);
   dm->dm.context = base;
   dm->dm.memcpy_to_dm = copy_to;
   dm->dm.memcpy_from_dm = copy_from;
@@ -69,7 +76,6 @@ ibv_dm* alloc_dm(ibv_context* base, ibv_alloc_dm_attr* attributes) {
 int free_dm(ibv_dm* base) {
   DeviceMemory& dm = DeviceMemory::of(base);
   Context& context = Context::of(base->context);
-  if (int error = context.refused(); error != 0) return error;
   if (dm.regions.load(std::memory_order_acquire) != 0) return EBUSY;
   munmap(dm.memory, dm.length);
   context.give_device_memory(dm.length);

@@ -78,6 +78,7 @@ ibv_mr* create(ProtectionDomain& pd, std::unique_ptr<MemoryRegion> region, abi::
     deregister_command(context, response.mr_handle);
     return fail(error);
   }
+  region->use.begin(context);
   region->mr.context = pd.context;
   region->mr.pd = &pd;
   region->mr.addr = reinterpret_cast<void*>(config.host_va);

@@ -8,11 +8,13 @@
 #include <cstdint>
 
 #include "provider/engine/attributes.h"
+#include "provider/verbs/context.h"
 #include "provider/verbs/private_abi.h"
 
 namespace uroce::verbs {
 
 struct MemoryRegion : abi::verbs_mr {
+  ContextUse use;
   engine::MrConfig config;                               // as the engine has it
   std::atomic<uint32_t>* device_memory_users = nullptr;  // of the device memory it lies in
 

@@ -14,9 +14,14 @@ namespace uroce::verbs {
 
 namespace {
 
+struct MemoryWindow : ibv_mw {
+  ContextUse use;
+};
+
 constexpr uint32_t kVariant = 0xff;  // of a key; what stands above it names the window
-constexpr unsigned kWindowAccess =
-    IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED;
+// The right to local writes is accepted and means nothing: it is the region's.
+constexpr unsigned kWindowAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+                                   IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED;
 
 bool describe(const ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info& info, engine::SendRequest::Bind& out) {
   if ((info.mw_access_flags & ~kWindowAccess) != 0 || ((rkey ^ mw->rkey) & ~kVariant) != 0) return false;
@@ -26,7 +31,7 @@ bool describe(const ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info& info, eng
   out.region_lkey = info.mr != nullptr ? info.mr->lkey : 0;
   out.va = info.addr;
   out.length = info.length;
-  out.access = info.mw_access_flags;
+  out.access = info.mw_access_flags & ~static_cast<unsigned>(IBV_ACCESS_LOCAL_WRITE);
   return true;
 }
 
@@ -37,7 +42,7 @@ ibv_mw* alloc_mw(ibv_pd* base, ibv_mw_type type) {
   Context& context = Context::of(pd.context);
   if (int error = context.unusable(); error != 0) return fail(error);
   if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2) return fail(EINVAL);
-  auto mw = std::make_unique<ibv_mw>();
+  auto mw = std::make_unique<MemoryWindow>();
   ib_uverbs_alloc_mw request{};
   request.pd_handle = pd.handle;
   request.mw_type = static_cast<uint8_t>(type);
@@ -51,6 +56,7 @@ ibv_mw* alloc_mw(ibv_pd* base, ibv_mw_type type) {
     call(context.port(), IB_USER_VERBS_CMD_DEALLOC_MW, ib_uverbs_dealloc_mw{.mw_handle = response.mw_handle});
     return fail(error);
   }
+  mw->use.begin(context);
   mw->context = pd.context;
   mw->pd = base;
   mw->rkey = response.rkey;
@@ -67,7 +73,7 @@ int dealloc_mw(ibv_mw* mw) {
       [&](engine::Engine& engine, engine::Time) { return engine.deregister_window(rkey); });
   if (error != 0) return error;
   call(context.port(), IB_USER_VERBS_CMD_DEALLOC_MW, ib_uverbs_dealloc_mw{.mw_handle = mw->handle});
-  delete mw;
+  delete static_cast<MemoryWindow*>(mw);
   return 0;
 }
 

@@ -17,6 +17,7 @@ ibv_pd* alloc_pd(ibv_context* base) {
       error != 0) {
     return fail(error);
   }
+  pd->use.begin(context);
   pd->context = base;
   pd->handle = response.pd_handle;
   pd->real = pd.get();
@@ -44,6 +45,7 @@ ibv_td* alloc_td(ibv_context* base, ibv_td_init_attr* attributes) {
   if (int error = Context::of(base).unusable(); error != 0) return fail(error);
   if (attributes->comp_mask != 0) return fail(EOPNOTSUPP);
   auto td = std::make_unique<ThreadDomain>();
+  td->use.begin(Context::of(base));
   td->context = base;
   return td.release();
 }
@@ -63,6 +65,7 @@ ibv_pd* alloc_parent_domain(ibv_context* base, ibv_parent_domain_init_attr* attr
   if (attributes->pd == nullptr) return fail(EINVAL);
   auto pd = std::make_unique<ProtectionDomain>();
   ProtectionDomain& real = ProtectionDomain::of(attributes->pd);
+  pd->use.begin(Context::of(base));
   pd->context = base;
   pd->handle = real.handle;
   pd->real = &real;

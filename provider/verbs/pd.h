@@ -7,13 +7,17 @@
 #include <atomic>
 #include <cstdint>
 
+#include "provider/verbs/context.h"
+
 namespace uroce::verbs {
 
 struct ThreadDomain : ibv_td {
+  ContextUse use;
   std::atomic<uint32_t> users{0};  // parent domains
 };
 
 struct ProtectionDomain : ibv_pd {
+  ContextUse use;
   ProtectionDomain* real = nullptr;  // a parent domain's protection domain; itself otherwise
   ThreadDomain* thread_domain = nullptr;
   std::atomic<uint32_t> users{0};  // objects the control side does not count: address handles, parent domains

@@ -146,6 +146,7 @@ QueuePair* create(Context& context, ibv_qp_init_attr_ex& wanted) {
   if (int error = check(*rule, wanted); error != 0) return fail(error);
 
   auto qp = std::make_unique<QueuePair>();
+  qp->use.begin(context);
   qp->owner = &context;
   qp->type = rule->engine_type;
   qp->signal_all = wanted.sq_sig_all != 0;

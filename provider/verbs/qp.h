@@ -37,6 +37,7 @@ struct QueuePair {
     ibv_qp_ex ex;
     std::byte area[abi::kQpAreaBytes];  // what libibverbs of any version looks at
   };
+  ContextUse use;
   Context* owner = nullptr;
   engine::QueuePair* queue = nullptr;
   engine::QpType type = engine::QpType::rc;

@@ -77,14 +77,12 @@ void fill_extended(ibv_device_attr_ex& to) {
 int query_device_ex(ibv_context* base, const ibv_query_device_ex_input* input, ibv_device_attr_ex* out,
                     size_t bytes) {
   Context& context = Context::of(base);
-  if (int error = context.unusable(); error != 0) return error;
+  // Answered in a forked child too: nothing of it is the parent's.
+  if (context.data().fatal()) return EIO;
   if (input != nullptr && input->comp_mask != 0) return EINVAL;
   if (bytes < sizeof(ibv_device_attr)) return EINVAL;
-  ib_uverbs_query_device_resp response{};
-  const int error = call(context.port(), IB_USER_VERBS_CMD_QUERY_DEVICE, ib_uverbs_query_device{}, response);
-  if (error != 0) return error;
   ibv_device_attr_ex known{};
-  fill_base(response, known.orig_attr);
+  fill_base(context.device_attributes(), known.orig_attr);
   fill_extended(known);
   std::memset(static_cast<void*>(out), 0, bytes);
   std::memcpy(static_cast<void*>(out), &known, std::min(bytes, sizeof(known)));

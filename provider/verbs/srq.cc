@@ -101,6 +101,7 @@ ibv_srq* create_srq(ibv_pd* base, ibv_srq_init_attr* attributes) {
   if (int error = context.unusable(); error != 0) return fail(error);
   if (!limits_are_legal(attributes->attr)) return fail(EINVAL);
   auto srq = std::make_unique<SharedReceiveQueue>();
+  srq->use.begin(context);
   srq->owner = &context;
   srq->type = IBV_SRQT_BASIC;
   fill_public_part(*srq, pd.context, base, attributes->srq_context);
@@ -130,6 +131,7 @@ ibv_srq* create_srq_ex(ibv_context* base, ibv_srq_init_attr_ex* attributes) {
 
   ProtectionDomain& pd = ProtectionDomain::of(attributes->pd);
   auto srq = std::make_unique<SharedReceiveQueue>();
+  srq->use.begin(context);
   srq->owner = &context;
   srq->type = type;
   fill_public_part(*srq, base, attributes->pd, attributes->srq_context);

@@ -13,6 +13,7 @@
 namespace uroce::verbs {
 
 struct SharedReceiveQueue : abi::verbs_srq {
+  ContextUse use;
   Context* owner = nullptr;
   engine::SharedReceiveQueue* queue = nullptr;
   uint32_t max_wr = 0;

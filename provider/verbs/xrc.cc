@@ -26,6 +26,7 @@ ibv_xrcd* open_xrcd(ibv_context* base, ibv_xrcd_init_attr* attributes) {
   if (int error = call(context.port(), IB_USER_VERBS_CMD_OPEN_XRCD, request, response); error != 0) {
     return fail(error);
   }
+  xrcd->use.begin(context);
   xrcd->xrcd.context = base;
   xrcd->handle = response.xrcd_handle;
   xrcd->number = attributes->fd >= 0 ? context.xrc().enter_domain(file.st_dev, file.st_ino)
@@ -56,6 +57,7 @@ ibv_qp* open_qp(ibv_context* base, ibv_qp_open_attr* attributes) {
   const XrcDomain& xrcd = XrcDomain::of(attributes->xrcd);
 
   auto qp = std::make_unique<QueuePair>();
+  qp->use.begin(context);
   qp->owner = &context;
   qp->type = engine::QpType::xrc_target;
   qp->created = false;

@@ -10,6 +10,7 @@
 namespace uroce::verbs {
 
 struct XrcDomain : abi::verbs_xrcd {
+  ContextUse use;
   uint32_t number = 0;  // what queues and SRQs of one domain share; the handle differs with every open
 
   static XrcDomain& of(ibv_xrcd* base) {
