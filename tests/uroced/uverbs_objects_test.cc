@@ -314,7 +314,8 @@ TEST_F(UverbsObjects, memory_regions_have_fresh_keys_and_the_kernels_rules) {
   change.access_flags = IB_UVERBS_ACCESS_REMOTE_READ;
   ib_uverbs_rereg_mr_resp changed{};
   ASSERT_EQ(run(IB_USER_VERBS_CMD_REREG_MR, change, &changed), 0);
-  EXPECT_NE(changed.lkey, mr.lkey);
+  EXPECT_EQ(changed.lkey, mr.lkey);
+  EXPECT_EQ(changed.rkey, mr.rkey);
 
   auto wrong = request;
   wrong.hca_va = 0x1001;

@@ -70,7 +70,7 @@ int rereg_mr(UverbsCall& call) {
     call.registry.add_user(mr.pd, 1);
   }
   if ((request.flags & kChangeAccess) != 0) mr.access = request.access_flags;
-  mr.key = call.registry.fresh_key(request.mr_handle);
+  // The key stays: it is the same region, and peers hold it.
   ib_uverbs_rereg_mr_resp response{};
   response.lkey = response.rkey = mr.key;
   call.reply.core(response);
