@@ -54,11 +54,15 @@ TEST(Batch, an_acknowledgement_leaves_behind_the_data_of_its_queue_pair) {
   EXPECT_EQ(frames[1].parse().bth.opcode, Opcode::rc_acknowledge);
 }
 
+// B answered a moment ago and will answer again: its acknowledgement may wait for that.
 TEST(Batch, a_held_acknowledgement_waits_for_data_but_not_for_ever) {
   World world;
   const Pair pair = world.connect();
+  const Region to_a = world.a.region(64);
   const Region to_b = world.b.region(64);
-  ASSERT_EQ(world.a.post(pair.a, request(WrOpcode::write, 1, {}, to_b.va, to_b.key)), 0);
+  ASSERT_EQ(world.b.post(pair.b, request(WrOpcode::write, 1, {}, to_a.va, to_a.key)), 0);
+  world.completions(world.b, 1);
+  ASSERT_EQ(world.a.post(pair.a, request(WrOpcode::write, 2, {}, to_b.va, to_b.key)), 0);
   world.b.engine.hold_acknowledgements(world.now() + 20'000);
   for (const Frame& frame : world.outgoing(world.a)) world.deliver(world.b, frame);
   EXPECT_TRUE(world.outgoing(world.b).empty());
@@ -66,6 +70,16 @@ TEST(Batch, a_held_acknowledgement_waits_for_data_but_not_for_ever) {
   EXPECT_EQ(world.b.engine.next_deadline()->ns, world.now().ns + 20'000);
   world.advance(20'000);
   EXPECT_EQ(world.a.poll().size(), 1u);
+}
+
+TEST(Batch, a_queue_pair_that_only_receives_is_not_held_back) {
+  World world;
+  const Pair pair = world.connect();
+  const Region to_b = world.b.region(64);
+  ASSERT_EQ(world.a.post(pair.a, request(WrOpcode::write, 1, {}, to_b.va, to_b.key)), 0);
+  world.b.engine.hold_acknowledgements(world.now() + 20'000);
+  for (const Frame& frame : world.outgoing(world.a)) world.deliver(world.b, frame);
+  EXPECT_EQ(world.outgoing(world.b).size(), 1u);
 }
 
 TEST(Batch, little_room_loses_nothing) {
@@ -97,6 +111,7 @@ TEST(Batch, little_room_loses_nothing) {
   EXPECT_TRUE(world.b.memory.holds(remote.va, 65536, 4));
 }
 
+#ifndef UROCE_SIM_SHORT  // a sanitizer build needs minutes for the packets
 // Two gigabytes through memory that is not there: a null region on each side.
 struct Huge : ::testing::TestWithParam<PathMtu> {};
 
@@ -127,7 +142,8 @@ TEST_P(Huge, messages_of_two_gigabytes) {
   EXPECT_EQ(world.a.engine.counters().retransmitted_pkts, 0u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Mtu, Huge, ::testing::Values(PathMtu::mtu_4096));
+INSTANTIATE_TEST_SUITE_P(Mtu, Huge, ::testing::Values(PathMtu::mtu_256, PathMtu::mtu_4096));
+#endif
 
 // At MTU 256 such a message takes half of all PSNs: its beginning and its end look alike.
 TEST(Batch, half_of_all_psns_in_one_message_is_not_taken_for_none) {

@@ -16,7 +16,7 @@ Host::Host(uint32_t s, const engine::EngineConfig& config) : slot(s), engine(wit
   gid.raw[10] = gid.raw[11] = 0xff;
   gid.raw[12] = 10;
   gid.raw[15] = static_cast<uint8_t>(s);
-  cq = new_cq(1 << 16);
+  cq = new_cq(1 << 13);
 }
 
 CompletionQueue* Host::new_cq(uint32_t capacity, bool ignore_overrun) {

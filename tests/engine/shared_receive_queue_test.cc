@@ -177,24 +177,32 @@ TEST_F(Xrc, queue_of_another_domain_is_refused) {
   EXPECT_EQ(world.completions(world.a, 1)[0].status, WcStatus::remote_invalid_request);
 }
 
-TEST_F(Xrc, writes_reads_and_atomics_work_without_a_receive_queue) {
+TEST_F(Xrc, writes_reads_and_atomics_go_to_the_domain_of_the_queue_they_name) {
   const Region from = world.a.region(4096);
+  const Region back = world.a.region(4096);
   world.a.memory.fill(from.va, 4096, 3);
   const SgEntry sge = from.sge(0, 4000);
-  ASSERT_EQ(world.a.post(pair.a, request(WrOpcode::write, 1, {&sge, 1}, buffer.va, buffer.key)), 0);
-  EXPECT_EQ(world.completions(world.a, 1)[0].status, WcStatus::success);
-  EXPECT_TRUE(world.b.memory.holds(buffer.va, 4000, 3));
-  const Region back = world.a.region(4096);
   const SgEntry into = back.sge(0, 4000);
-  ASSERT_EQ(world.a.post(pair.a, request(WrOpcode::read, 2, {&into, 1}, buffer.va, buffer.key)), 0);
-  SendRequest add = request(WrOpcode::fetch_add, 3, {}, buffer.va + 4096, buffer.key);
   const SgEntry word = back.sge(4000, 8);
-  add.sges = {&word, 1};
+  SendRequest write = request(WrOpcode::write, 1, {&sge, 1}, buffer.va, buffer.key);
+  SendRequest read = request(WrOpcode::read, 2, {&into, 1}, buffer.va, buffer.key);
+  SendRequest add = request(WrOpcode::fetch_add, 3, {&word, 1}, buffer.va + 4096, buffer.key);
   add.swap_or_add = 4;
-  ASSERT_EQ(world.a.post(pair.a, add), 0);
-  for (const Completion& c : world.completions(world.a, 2)) EXPECT_EQ(c.status, WcStatus::success);
+  for (SendRequest* r : {&write, &read, &add}) {
+    r->xrc_srqn = first->number();
+    ASSERT_EQ(world.a.post(pair.a, *r), 0);
+  }
+  for (const Completion& c : world.completions(world.a, 3)) EXPECT_EQ(c.status, WcStatus::success);
+  EXPECT_TRUE(world.b.memory.holds(buffer.va, 4000, 3));
   EXPECT_TRUE(world.a.memory.holds(back.va, 4000, 3));
   EXPECT_EQ(world.b.memory.word(buffer.va + 4096), 4u);
+  const Region other = world.b.region(64, kAllAccess, kPd + 1);
+  SendRequest wrong = request(WrOpcode::write, 4, {}, other.va, other.key);
+  const SgEntry eight = from.sge(0, 8);
+  wrong.sges = {&eight, 1};
+  wrong.xrc_srqn = first->number();
+  ASSERT_EQ(world.a.post(pair.a, wrong), 0);
+  EXPECT_EQ(world.completions(world.a, 1)[0].status, WcStatus::remote_access_error);
 }
 
 TEST_F(Xrc, a_queue_that_is_destroyed_inside_a_message_ends_the_message) {

@@ -78,7 +78,9 @@ bool World::carry(Host& from, Host& to) {
 }
 
 void World::exchange() {
-  while (carry(a, b) | carry(b, a)) {
+  for (bool moved = true; moved;) {
+    moved = carry(a, b);
+    moved = carry(b, a) || moved;
   }
 }
 
