@@ -31,12 +31,14 @@ bool enter_namespace() {
          write_text("/proc/self/gid_map", "0 " + std::to_string(gid) + " 1");
 }
 
-// For running the program by hand: ctest sets the environment itself.
+// Under ASan the stand-in comes before the sanitizer's library, as in a user's sanitised program.
 void start_again_under_stand_in(char** argv) {
   const char* preload = std::getenv("LD_PRELOAD");
   if (preload != nullptr && std::strstr(preload, "uroce-preload") != nullptr) return;
   setenv("LD_PRELOAD", UROCE_PRELOAD, 1);
-  if (std::getenv("ASAN_OPTIONS") == nullptr) setenv("ASAN_OPTIONS", "verify_asan_link_order=0", 1);
+  const char* options = std::getenv("ASAN_OPTIONS");
+  setenv("ASAN_OPTIONS",
+         ((options == nullptr ? "" : std::string(options) + ":") + "verify_asan_link_order=0").c_str(), 1);
   execv("/proc/self/exe", argv);
 }
 
