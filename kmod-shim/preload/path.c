@@ -91,10 +91,22 @@ bool path_place(const char* given, struct path* out, char* buffer) {
   return true;
 }
 
+// The tree shows what the host itself has as links that lead out of it: there the program gets the real
+// thing, so that what it reads of it (a link's text, say) is the kernel's.
+static bool follow_to_host(char* buffer) {
+  char target[PATH_MAX];
+  const long length = RAW(SYS_readlinkat, AT_FDCWD, buffer, target, sizeof target - 1);
+  if (length <= 0 || target[0] != '/') return false;
+  memcpy(buffer, target, (size_t)length);
+  buffer[length] = '\0';
+  return true;
+}
+
 const char* path_resolve(const char* given, struct path* out, char* buffer) {
   struct stat st;
   if (!path_place(given, out, buffer)) return given;
   if (raw_stat_at(AT_FDCWD, buffer, &st, AT_SYMLINK_NOFOLLOW) != 0) return given;
+  if (S_ISLNK(st.st_mode) && follow_to_host(buffer)) return buffer;
   out->redirected = true;
   if (S_ISREG(st.st_mode)) out->node = node_of(given, &out->number);
   return buffer;

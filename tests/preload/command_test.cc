@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <rdma/ib_user_ioctl_cmds.h>
+#include <rdma/rdma_user_ioctl_cmds.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -72,6 +75,27 @@ TEST_F(Commands, write__the_errno_is_uroceds) {
 TEST_F(Commands, get_context__the_async_descriptor_is_an_ordinary_number) {
   EXPECT_LT(device_.async(), 100) << "not one of those that the stand-in keeps";
   EXPECT_EQ(fcntl(device_.async(), F_GETFD), FD_CLOEXEC);
+}
+
+// ibv_import_device demands it, directly, whatever other ioctls have answered.
+TEST_F(Commands, ioctl__an_async_descriptor_for_an_imported_context) {
+  alignas(8) char bytes[sizeof(ib_uverbs_ioctl_hdr) + sizeof(ib_uverbs_attr)] = {};
+  auto* header = reinterpret_cast<ib_uverbs_ioctl_hdr*>(bytes);
+  auto* attribute = reinterpret_cast<ib_uverbs_attr*>(bytes + sizeof *header);
+  header->length = sizeof bytes;
+  header->num_attrs = 1;
+  attribute->attr_id = UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE;
+  EXPECT_EQ(ioctl(device_.fd(), RDMA_VERBS_IOCTL, header), -1)
+      << "object DEVICE, method INVOKE_WRITE: libibverbs' probe";
+  EXPECT_EQ(errno, ENOTTY);
+  header->object_id = UVERBS_OBJECT_ASYNC_EVENT;
+  header->method_id = UVERBS_METHOD_ASYNC_EVENT_ALLOC;
+  ASSERT_EQ(ioctl(device_.fd(), RDMA_VERBS_IOCTL, header), 0);
+  const int fd = static_cast<int>(attribute->data_s64);
+  EXPECT_NE(fd, device_.async());
+  EXPECT_EQ(fcntl(fd, F_GETFD), FD_CLOEXEC);
+  EXPECT_TRUE(read_asyncs(fd).empty());
+  close(fd);
 }
 
 TEST_F(Commands, restart__the_request_is_sent_again_and_the_second_answer_ignored) {

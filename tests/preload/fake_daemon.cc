@@ -78,7 +78,7 @@ FakeDaemon::~FakeDaemon() {
   eventfd_write(release_, 1);
   thread_.join();
   for (const Client& client : clients_) close(client.fd);
-  for (const int fd : {listener_, netlink_, stop_, release_, async_far_end_}) {
+  for (const int fd : {listener_, netlink_, stop_, release_, async_far_end_.load()}) {
     if (fd >= 0) close(fd);
   }
   std::error_code ignored;
@@ -99,6 +99,8 @@ void FakeDaemon::make_tree() {
   fs::create_symlink("../../devices/platform/uroce.0/infiniband/ur0", root / "sys/class/infiniband/ur0");
   fs::create_symlink("../../devices/platform/uroce.0/infiniband_verbs/uverbs0",
                      root / "sys/class/infiniband_verbs/uverbs0");
+  fs::create_symlink("/sys/class/net/lo",
+                     root / "sys/class/infiniband/host0");  // as uroced shows the host's own devices
   fs::create_symlink("../..", device / "infiniband/ur0/device");
   write_file(root / "sys/class/misc/rdma_cm/abi_version", "4\n");
   write_file(root / "dev/infiniband/uverbs0", "");

@@ -59,7 +59,7 @@ class FakeDaemon {
   int listener_ = -1, netlink_ = -1, stop_ = -1, release_ = -1;
   std::vector<Client> clients_;
   uint32_t next_handle_ = 1;
-  int async_far_end_ = -1;
+  std::atomic<int> async_far_end_{-1};
 
   mutable std::mutex mutex_;  // guards what follows
   std::vector<std::vector<uint8_t>> commands_;

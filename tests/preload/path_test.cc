@@ -101,7 +101,7 @@ TEST_F(Paths, opendir__and_openat_below_it) {
   ASSERT_NE(directory, nullptr);
   std::set<std::string> names;
   while (const dirent* entry = readdir(directory)) names.insert(entry->d_name);
-  EXPECT_EQ(names, (std::set<std::string>{".", "..", "ur0"}));
+  EXPECT_EQ(names, (std::set<std::string>{".", "..", "host0", "ur0"}));
   EXPECT_EQ(text_of(openat(dirfd(directory), "ur0/node_guid", O_RDONLY)), kGuidText);
   closedir(directory);
 }
@@ -148,6 +148,15 @@ TEST_F(Paths, access_and_readlink) {
   EXPECT_EQ(euidaccess(kGuid, R_OK), 0);
   EXPECT_EQ(access("/sys/class/infiniband/none", F_OK), -1);
   EXPECT_EQ(read_link("/sys/class/infiniband/ur0"), "../../devices/platform/uroce.0/infiniband/ur0");
+}
+
+TEST_F(Paths, host_device__is_the_kernels_own) {
+  EXPECT_EQ(read_link("/sys/class/infiniband/host0"), read_link("/sys/class/net/lo"));
+  EXPECT_EQ(text_of(open("/sys/class/infiniband/host0/mtu", O_RDONLY)),
+            text_of(open("/sys/class/net/lo/mtu", O_RDONLY)));
+  char buffer[PATH_MAX];
+  ASSERT_NE(realpath("/sys/class/infiniband/host0", buffer), nullptr);
+  EXPECT_STREQ(buffer, "/sys/devices/virtual/net/lo");
 }
 
 TEST_F(Paths, realpath__answers_outside_the_tree) {

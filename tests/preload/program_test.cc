@@ -31,8 +31,8 @@ class Programs : public ::testing::Test {
 TEST_F(Programs, bash__walks_about) {
   EXPECT_EQ(
       run("bash -c 'cd /sys/class/infiniband && pwd && ls && cat ur0/node_guid && cd ur0/ports && echo *'"),
-      "/sys/class/infiniband\nur0\n0011:2233:4455:6677\n1\n");
-  EXPECT_EQ(run("bash -c '[ -c /dev/infiniband/uverbs0 ] && echo /sys/class/infiniband/*'"),
+      "/sys/class/infiniband\nhost0\nur0\n0011:2233:4455:6677\n1\n");
+  EXPECT_EQ(run("bash -c '[ -c /dev/infiniband/uverbs0 ] && echo /sys/class/infiniband/u*'"),
             "/sys/class/infiniband/ur0\n");
 }
 
@@ -49,7 +49,7 @@ TEST_F(Programs, python__subprocess_and_closed_numbers) {
 }
 
 TEST_F(Programs, nothing_is_left_of_a_program_that_looked) {
-  EXPECT_EQ(run("sh -c 'x=$(ls /sys/class/infiniband); echo $x'"), "ur0\n");
+  EXPECT_EQ(run("sh -c 'x=$(ls /sys/class/infiniband); echo $x'"), "host0 ur0\n");
 }
 
 }  // namespace
