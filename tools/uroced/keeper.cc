@@ -209,8 +209,8 @@ int run_keeper(Inheritance inheritance, const std::function<int(Inheritance&)>& 
     }
     state.crashed = is_crash(life.status) ? 1 : 0;
     spdlog::error("the worker died ({}), starting another", describe(life.status));
-    // At once after a long life, later and later when it does not come up.
-    if (life.ready && monotonic_ms() - began >= kShortLifeMs) {
+    // At once if it was killed or has lived for long, later and later when it does not come up.
+    if (life.ready && (state.crashed == 0 || monotonic_ms() - began >= kShortLifeMs)) {
       pause_ms = 0;
     } else {
       signals.unblock();

@@ -2,11 +2,9 @@
 #include "tools/uroced/lifetime.h"
 
 #include <sys/inotify.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <ctime>
-#include <fstream>
 
 #include "tools/uroced/process_scan.h"
 
@@ -21,19 +19,6 @@ int64_t monotonic_ms() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
   return now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
-}
-
-bool is_first_process_here(uint64_t netns_inode) {
-  struct stat st {};
-  return stat("/proc/1/ns/net", &st) == 0 && st.st_ino == netns_inode;
-}
-
-// In a user namespace of its own a process can have made the network namespace too; outside, only the
-// privileged can.
-bool in_user_namespace() {
-  std::ifstream map("/proc/self/uid_map");
-  uint64_t inside = 0, outside = 0, count = 0;
-  return (map >> inside >> outside >> count) && !(inside == 0 && outside == 0 && count == 0xffffffffu);
 }
 
 }  // namespace
@@ -59,17 +44,15 @@ Lifetime::Lifetime(Loop& loop, pid_t keeper, std::function<Situation()> situatio
 }
 
 bool Lifetime::namespace_is_given_up() {
-  if (is_first_process_here(netns_inode_)) return false;
   if (netns_has_name(netns_inode_)) {
     had_name_ = true;
     return false;
   }
-  switch (anybody_in_netns(netns_inode_, {getpid(), keeper_})) {
+  switch (anybody_in_netns({getpid(), keeper_})) {
     case Presence::somebody: return false;
     case Presence::nobody: return true;
-    // Whom we may not look at may well live here. Only where a name was seen and is gone, or where nobody
-    // else could have made the namespace, is it over.
-    case Presence::unknown: return had_name_ || in_user_namespace();
+    // It is over only where a name was seen and is gone.
+    case Presence::unknown: return had_name_;
   }
   return false;
 }

@@ -39,6 +39,13 @@ struct CloseDirectory {
 };
 using Directory = std::unique_ptr<DIR, CloseDirectory>;
 
+// Tells network namespaces apart without the right to read their links: a process's view of them is a tree of
+// files that are the namespace's own. 0: no such process, or it is hidden.
+uint64_t netns_mark(const std::string& process) {
+  struct stat st {};
+  return stat(fmt::format("/proc/{}/net/dev", process).c_str(), &st) == 0 ? st.st_ino : 0;
+}
+
 // Visit returns false to stop.
 void for_each_process(const std::function<bool(pid_t, int proc_fd)>& visit) {
   const Directory proc(opendir("/proc"));
@@ -130,18 +137,14 @@ std::string describe(const PortHolder& holder) {
   return fmt::format("process {} ({}) of uid {}", holder.pid, command_name(holder.pid), holder.uid);
 }
 
-Presence anybody_in_netns(uint64_t netns_inode, const std::set<pid_t>& excluded) {
+Presence anybody_in_netns(const std::set<pid_t>& excluded) {
+  const uint64_t here = netns_mark("self");
+  // The first process always exists: if not even it can be seen (hidepid), others are hidden too.
+  if (here == 0 || netns_mark("1") == 0) return Presence::unknown;
   Presence presence = Presence::nobody;
-  for_each_process([&](pid_t pid, int proc) {
-    if (excluded.count(pid) != 0) return true;
-    const uint64_t inode = read_link_number(proc, fmt::format("{}/ns/net", pid).c_str(), "net:[");
-    if (inode == netns_inode) {
-      presence = Presence::somebody;
-      return false;
-    }
-    // Kernel threads and zombies have no namespace that could be read: errno ENOENT.
-    if (inode == 0 && (errno == EACCES || errno == EPERM)) presence = Presence::unknown;
-    return true;
+  for_each_process([&](pid_t pid, int) {
+    if (excluded.count(pid) == 0 && netns_mark(std::to_string(pid)) == here) presence = Presence::somebody;
+    return presence == Presence::nobody;
   });
   return presence;
 }

@@ -31,9 +31,8 @@ std::vector<PortHolder> udp_port_holders(uint16_t port);
 std::string describe(const PortHolder& holder);  // "process 12 (name) of uid 0"
 
 enum class Presence { somebody, nobody, unknown };
-// Whether a process other than `excluded` is in the network namespace. unknown: nobody seen, but not all
-// could be looked at.
-Presence anybody_in_netns(uint64_t netns_inode, const std::set<pid_t>& excluded);
+// Whether a process other than `excluded` is in our network namespace. unknown: processes are hidden.
+Presence anybody_in_netns(const std::set<pid_t>& excluded);
 // Whether a mount (`ip netns`, container runtimes) refers to the network namespace.
 bool netns_has_name(uint64_t netns_inode);
 
