@@ -101,7 +101,7 @@ Turn serve(Core& core, Qp& qp, Time now, TxBatch& batch) {
 void Engine::on_packet(Time now, std::span<const std::byte> packet, const RxMeta& meta) {
   Core& core = impl_->core;
   ++core.counters.rcvd_pkts;
-  wire::Packet parsed;
+  wire::Packet& parsed = core.packet;
   if (wire::parse_packet(packet, parsed) != wire::ParseError::none) return core.drop(PacketDrop::parse_error);
   dispatch(core, now, parsed, packet.size(), meta);
   core.settle(now);

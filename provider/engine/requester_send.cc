@@ -143,7 +143,8 @@ CopyResult gather(Core& core, Qp& qp, const SendWqe& wqe, uint32_t offset, std::
   return CopyResult::ok;
 }
 
-// What one packet is, before it is written.
+// What one packet is, before it is written. One serves a whole turn: clearing all of it for each packet costs
+// as much as writing the packet's headers.
 struct Plan {
   wire::Packet packet;
   uint32_t offset = 0;  // of its payload in the message
@@ -180,7 +181,10 @@ void make_plan(const Qp& qp, const SendWqe& wqe, Plan& plan) {
   wire::Packet& p = plan.packet;
   p.bth.dest_qpn = qp.attributes.dest_qpn;
   p.bth.psn = qp.req.send_psn;
+  p.bth.solicited = false;
   p.xrc_srqn = wqe.xrc_srqn;
+  plan.payload = 0;
+  plan.psns = 1;
   switch (wqe.opcode) {
     case WrOpcode::read: plan_read(qp, wqe, index, plan); break;
     case WrOpcode::compare_swap:
@@ -237,8 +241,9 @@ bool asks_for_acknowledgement(const Qp& qp, const Plan& plan) {
   const RequesterState& req = qp.req;
   if (!qp.reliable()) return false;
   const uint32_t charge = charge_of(qp.mtu);
-  const uint32_t interval = std::max(std::min(qp.destination->window() / 3, kAcknowledgeBytes) / charge, 1u);
-  if (req.probe != RequesterState::Probe::none || req.unasked + 1 >= interval) return true;
+  const uint32_t unasked = (req.unasked + 2) * charge;  // if neither this one nor the next asks
+  if (req.probe != RequesterState::Probe::none) return true;
+  if (unasked > kAcknowledgeBytes || 3 * unasked > qp.destination->window()) return true;
   if (!qp.destination->admits(2 * charge, false)) return true;
   const SendWqe& wqe = qp.send_queue.at(req.cursor);
   if (plan.packet.bth.psn + 1 != wqe.end_psn()) return false;
@@ -305,6 +310,7 @@ bool is_read_like(WrOpcode opcode) {
 
 Turn transmit(Core& core, Qp& qp, Time now, TxBatch& batch, int64_t& quantum) {
   RequesterState& req = qp.req;
+  Plan plan;
   while (true) {
     if (req.rnr_waiting || (req.failing && req.cursor == req.failing_index)) return Turn::idle;
     if (req.cursor == req.begun && !begin_next(core, qp, now)) return Turn::idle;
@@ -319,7 +325,6 @@ Turn transmit(Core& core, Qp& qp, Time now, TxBatch& batch, int64_t& quantum) {
       continue;
     }
     if (quantum <= 0) return Turn::more;
-    Plan plan;
     make_plan(qp, wqe, plan);
     if (!may_leave(qp, wqe, plan)) return Turn::idle;
     switch (send_packet(core, qp, now, wqe, plan, batch)) {

@@ -12,7 +12,13 @@ namespace uroce::wire {
 struct Gid {
   std::array<uint8_t, 16> raw{};
 
-  bool operator==(const Gid&) const = default;
+  bool operator==(const Gid& other) const {  // in two words: connected packets compare two GIDs each
+    uint64_t mine[2];
+    uint64_t others[2];
+    std::memcpy(mine, raw.data(), sizeof mine);
+    std::memcpy(others, other.raw.data(), sizeof others);
+    return ((mine[0] ^ others[0]) | (mine[1] ^ others[1])) == 0;
+  }
   bool is_zero() const { return *this == Gid{}; }
   bool is_ipv4() const {  // ::ffff:a.b.c.d
     static constexpr std::array<uint8_t, 12> prefix = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
