@@ -66,6 +66,7 @@ struct Context::Impl {
     kicks.flush();
   }
 
+  uint32_t generation = 0;  // of the process that opened it
   ContextConfig config;
   std::unique_ptr<Broker> broker;
   DevicePageReader page;
@@ -79,13 +80,15 @@ struct Context::Impl {
 Context::Context(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 std::unique_ptr<Context> Context::open(const ContextConfig& config, std::string& why) {
-  if (!watch_forks()) {
+  const uint32_t generation = process_generation();
+  if (generation == 0) {
     why = "cannot watch for forks (no MADV_WIPEONFORK, no pthread_atfork)";
     return nullptr;
   }
   auto broker = Broker::attach(config.slot, config.cookie, why);
   if (broker == nullptr) return nullptr;
   auto impl = std::make_unique<Impl>(config, std::move(broker));
+  impl->generation = generation;
 
   auto memory = ProgramMemory::open();
   if (memory == nullptr) {
@@ -122,7 +125,7 @@ std::unique_ptr<Context> Context::open(const ContextConfig& config, std::string&
 }
 
 Context::~Context() {
-  if (in_forked_child()) {
+  if (!alive()) {
     // Neither the thread nor the sockets are ours: leave them to the exit of this process.
     static_cast<void>(impl_.release());
     return;
@@ -134,7 +137,7 @@ Context::~Context() {
 }
 
 bool Context::alive() const {
-  return !in_forked_child();
+  return is_generation(impl_->generation);
 }
 
 Context::LaneHold::LaneHold(Context& context) : context_(context) {

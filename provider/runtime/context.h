@@ -6,7 +6,7 @@
 // Threads: every public member may be called by any thread. None sleeps on the lane: data-path members try it
 // and leave (the holder sees what they posted), control members spin with a yield for the short time somebody
 // has it. No member is a cancellation point, errno is preserved by data-path members. In a forked child every
-// member refuses (see alive()).
+// member refuses (see alive()); the child may open a context of its own.
 #pragma once
 
 #include <cstdint>

@@ -72,7 +72,7 @@ TEST_P(ProgramMemoryTest, atomics) {
 }
 
 INSTANTIATE_TEST_SUITE_P(BothWays, ProgramMemoryTest, ::testing::Bool(),
-                         [](const auto& info) { return info.param ? "direct" : "through_memfd"; });
+                         [](const auto& way) { return way.param ? "direct" : "through_memfd"; });
 
 }  // namespace
 }  // namespace uroce::runtime
