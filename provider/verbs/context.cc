@@ -3,36 +3,86 @@
 
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <new>
+#include <vector>
 
 #include "kmod-shim/uapi/uroce_abi.h"
 #include "provider/verbs/boundary.h"
-#include "provider/verbs/dm.h"
 #include "provider/verbs/library.h"
+#include "provider/verbs/open_file.h"
 
 namespace uroce::verbs {
 
-int Context::kick(const uroce_kick& kick) {
-  return call(*port_, IB_USER_VERBS_CMD_PEEK_CQ, kick);
+namespace {
+
+// Those that are open, for imports. Never destroyed: programs close devices in destructors that run after
+// ours.
+struct OpenContexts {
+  std::mutex lock;
+  std::vector<Context*> contexts;
+};
+OpenContexts& open_contexts() {
+  static auto* const all = new OpenContexts;
+  return *all;
 }
 
-bool Context::take_device_memory(uint64_t bytes) {
-  uint64_t used = device_memory_.load(std::memory_order_relaxed);
-  do {
-    if (bytes > kMaxDeviceMemory - used) return false;
-  } while (!device_memory_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
-  return true;
+}  // namespace
+
+Context::Context(ibv_context* base, std::unique_ptr<CommandPort> port)
+    : base_(base), port_(std::move(port)) {}
+Context::~Context() {
+  close();
+}
+
+void Context::join(std::shared_ptr<SharedContext> shared) {
+  OpenContexts& all = open_contexts();
+  const std::lock_guard guard(all.lock);
+  all.contexts.push_back(this);
+  shared->kicks.add(port_.get());
+  shared_ = std::move(shared);
+  data_ = shared_->data.get();
+  base_->num_comp_vectors = shared_->num_comp_vectors;
 }
 
 void Context::close() {
-  if (refused() != 0) {
-    static_cast<void>(data_.release());
+  if (data_ == nullptr) return;
+  if (data_->alive()) {
+    OpenContexts& all = open_contexts();
+    const std::lock_guard guard(all.lock);
+    std::erase(all.contexts, this);
+    if (shared_.use_count() == 1) shared_->data.reset();  // it may still kick until it is gone
+    shared_->kicks.remove(port_.get());
   } else {
-    data_.reset();
+    // Locks may be held by threads that the child does not have.
+    new std::shared_ptr<SharedContext>(shared_);
   }
+  data_ = nullptr;
+}
+
+int Context::open_data_path(const uroce_get_context_resp& ours) {
+  auto shared = std::make_shared<SharedContext>();
+  shared->num_comp_vectors = base_->num_comp_vectors;
+  const int error =
+      call(*port_, IB_USER_VERBS_CMD_QUERY_DEVICE, ib_uverbs_query_device{}, shared->device_attributes);
+  if (error != 0) return error;
+  shared->kicks.add(port_.get());  // kicks may come at once
+  runtime::ContextConfig config;
+  config.slot = ours.slot;
+  config.cookie = ours.cookie;
+  config.kick = [line = &shared->kicks](const uroce_kick& kick) { return line->send(kick); };
+  std::string why;
+  errno = 0;
+  shared->data = runtime::Context::open(config, why);
+  if (shared->data == nullptr) {
+    const int failed = errno != 0 ? errno : EIO;
+    std::fprintf(stderr, "uroce: cannot open %s: %s\n", base_->device->name, why.c_str());
+    return failed;
+  }
+  shared->kicks.remove(port_.get());
+  join(std::move(shared));
+  return 0;
 }
 
 int Context::open() {
@@ -48,31 +98,34 @@ int Context::open() {
                  base_->device->name, ours.abi_version, UROCE_ABI_VERSION);
     return EPROTONOSUPPORT;
   }
-  if (int error = call(*port_, IB_USER_VERBS_CMD_QUERY_DEVICE, ib_uverbs_query_device{}, device_attributes_);
-      error != 0) {
-    return error;
+  return open_data_path(ours);
+}
+
+int Context::import() {
+  std::shared_ptr<SharedContext> shared;
+  {
+    OpenContexts& all = open_contexts();
+    const std::lock_guard guard(all.lock);
+    for (Context* other : all.contexts) {
+      if (!same_open_file(other->base_->cmd_fd, base_->cmd_fd)) continue;
+      shared = other->shared_;
+      break;
+    }
   }
-  runtime::ContextConfig config;
-  config.slot = ours.slot;
-  config.cookie = ours.cookie;
-  config.kick = [this](const uroce_kick& k) { return kick(k); };
-  std::string why;
-  errno = 0;
-  data_ = runtime::Context::open(config, why);
-  if (data_ != nullptr) return 0;
-  const int error = errno != 0 ? errno : EIO;
-  std::fprintf(stderr, "uroce: cannot open %s: %s\n", base_->device->name, why.c_str());
-  return error;
+  if (shared == nullptr) return EOPNOTSUPP;
+  if (!shared->data->alive()) return EACCES;
+  join(std::move(shared));
+  return 0;
 }
 
 namespace {
 
-int open_block(ContextBlock& block, int cmd_fd) {
+int begin(ContextBlock& block, int cmd_fd, int (Context::*how)()) {
   const auto encoding =
       uses_ioctl_write(&block.context) ? CommandPort::Encoding::ioctl : CommandPort::Encoding::write;
   try {
     auto context = std::make_unique<Context>(&block.context, std::make_unique<CommandPort>(cmd_fd, encoding));
-    if (int error = context->open(); error != 0) return error;
+    if (int error = (context.get()->*how)(); error != 0) return error;
     block.own = context.release();
     return 0;
   } catch (const std::bad_alloc&) {
@@ -82,15 +135,13 @@ int open_block(ContextBlock& block, int cmd_fd) {
   }
 }
 
-}  // namespace
-
-abi::verbs_context* alloc_context(ibv_device* device, int cmd_fd, void*) noexcept {
+abi::verbs_context* make_context(ibv_device* device, int cmd_fd, int (Context::*how)()) {
   const Library& lib = library();
   auto* block = static_cast<ContextBlock*>(lib.init_and_alloc_context(
       device, cmd_fd, sizeof(ContextBlock), offset_in_block(*lib.layout), UROCE_DRIVER_ID));
   if (block == nullptr) return nullptr;
   abi::verbs_context* const context = private_context(&block->context);
-  if (int error = open_block(*block, cmd_fd); error != 0) {
+  if (int error = begin(*block, cmd_fd, how); error != 0) {
     lib.uninit_context(context);  // closes both descriptors
     std::free(block);
     return fail(error);
@@ -99,6 +150,15 @@ abi::verbs_context* alloc_context(ibv_device* device, int cmd_fd, void*) noexcep
   reinterpret_cast<abi::verbs_device*>(device)->core_support |= abi::kCoreSupportOptionalMrAccess;
   install_operations(&block->context);
   return context;
+}
+
+}  // namespace
+
+abi::verbs_context* alloc_context(ibv_device* device, int cmd_fd, void*) noexcept {
+  return make_context(device, cmd_fd, &Context::open);
+}
+abi::verbs_context* import_context(ibv_device* device, int cmd_fd) noexcept {
+  return make_context(device, cmd_fd, &Context::import);
 }
 
 void free_context(ibv_context* base) {

@@ -1,27 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-// An opened device: libibverbs' block and, behind it, ours.
+// An opened or imported device: libibverbs' block and, behind it, ours.
 #pragma once
 
 #include <infiniband/verbs.h>
 
 #include <atomic>
+#include <cerrno>
 #include <memory>
 
 #include "provider/runtime/context.h"
 #include "provider/verbs/command.h"
 #include "provider/verbs/private_abi.h"
-#include "provider/verbs/xrc_table.h"
+#include "provider/verbs/shared_context.h"
 
 namespace uroce::verbs {
 
 class Context {
  public:
-  Context(ibv_context* base, std::unique_ptr<CommandPort> port) : base_(base), port_(std::move(port)) {}
+  Context(ibv_context* base, std::unique_ptr<CommandPort> port);
+  ~Context();
+  Context(const Context&) = delete;
 
   static Context& of(ibv_context* context);
 
   // GET_CONTEXT and QUERY_DEVICE, then the data path. 0 or errno.
   int open();
+  // Joins the data path of the context that has the same open file. EOPNOTSUPP: it is another process's.
+  int import();
 
   // What stands in the way of a verb: 0; EACCES in a forked child (the data path belongs to the parent,
   // nothing may be touched); EIO after the device is gone (creations fail; destroys must go on, they ask
@@ -38,30 +43,25 @@ class Context {
 
   runtime::Context& data() { return *data_; }
   CommandPort& port() { return *port_; }
-  XrcTable& xrc() { return xrc_; }
+  SharedContext& shared() { return *shared_; }
+  XrcTable& xrc() { return shared_->xrc; }
   ibv_context* base() { return base_; }
-  // They do not change while the device lives.
-  const ib_uverbs_query_device_resp& device_attributes() const { return device_attributes_; }
 
-  // Device memory is counted, not owned, here. False: not so much is left.
-  bool take_device_memory(uint64_t bytes);
-  void give_device_memory(uint64_t bytes) { device_memory_.fetch_sub(bytes, std::memory_order_relaxed); }
-
-  // Ends the data path. A forked child only forgets it: thread and sockets are the parent's.
+  // Leaves the data path, which ends with the last context. A forked child only forgets it: thread and
+  // sockets are the parent's.
   void close();
   bool has_objects() const { return objects_.load(std::memory_order_acquire) != 0; }
 
  private:
   friend class ContextUse;
-  int kick(const uroce_kick& kick);
+  int open_data_path(const uroce_get_context_resp& ours);
+  void join(std::shared_ptr<SharedContext> shared);
 
   ibv_context* base_;
   std::unique_ptr<CommandPort> port_;
-  ib_uverbs_query_device_resp device_attributes_{};
-  XrcTable xrc_;
   std::atomic<uint32_t> objects_{0};
-  std::atomic<uint64_t> device_memory_{0};
-  std::unique_ptr<runtime::Context> data_;  // after port_: its threads kick until it is gone
+  std::shared_ptr<SharedContext> shared_;
+  runtime::Context* data_ = nullptr;  // shared_'s; null when closed
 };
 
 // Part of every object: while there is one, the memory of a closed context stays, so that destroying an
@@ -99,6 +99,7 @@ inline Context& Context::of(ibv_context* context) {
 
 // ops of verbs_device_ops and verbs_context_ops
 abi::verbs_context* alloc_context(ibv_device* device, int cmd_fd, void* private_data) noexcept;
+abi::verbs_context* import_context(ibv_device* device, int cmd_fd) noexcept;
 void free_context(ibv_context* context);
 
 // Installs the operations; operations.cc.

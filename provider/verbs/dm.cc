@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+// No verb but the registration needs the data path: device memory also works in a forked child.
 #include "provider/verbs/dm.h"
 
 #include <sys/mman.h>
@@ -13,89 +14,108 @@
 
 namespace uroce::verbs {
 
+DeviceMemoryBlock::~DeviceMemoryBlock() {
+  if (memory != nullptr) munmap(memory, length);
+}
+
+namespace {
+
 struct DeviceMemory : abi::verbs_dm {
   ContextUse use;
-  std::byte* memory = nullptr;
-  size_t length = 0;
-  std::atomic<uint32_t> regions{0};
+  std::shared_ptr<DeviceMemoryBlock> block;
 
   static DeviceMemory& of(ibv_dm* base) {
     return static_cast<DeviceMemory&>(*reinterpret_cast<abi::verbs_dm*>(base));
   }
-  // Copies are made of whole words, as on devices that have such memory.
-  static bool aligned(uint64_t offset, size_t bytes) { return ((offset | bytes) & 3) == 0; }
-  bool contains(uint64_t offset, size_t bytes) const { return offset <= length && bytes <= length - offset; }
 };
-
-namespace {
-
-// No verb but the registration needs the data path: device memory also works in a forked child.
 
 // Programs may ask for so much alignment; a page has it.
 constexpr uint32_t kMaxLogAlign = 12;
 
+// Copies are made of whole words, as on devices that have such memory.
+int check_copy(const DeviceMemory& dm, uint64_t offset, size_t bytes) {
+  if (((offset | bytes) & 3) != 0) return EINVAL;
+  return dm.block->contains(offset, bytes) ? 0 : EFAULT;
+}
+
 int copy_to(ibv_dm* base, uint64_t offset, const void* host, size_t bytes) noexcept {
-  DeviceMemory& dm = DeviceMemory::of(base);
-  if (!DeviceMemory::aligned(offset, bytes)) return EINVAL;
-  if (!dm.contains(offset, bytes)) return EFAULT;
-  std::memcpy(dm.memory + offset, host, bytes);
+  const DeviceMemory& dm = DeviceMemory::of(base);
+  if (int error = check_copy(dm, offset, bytes); error != 0) return error;
+  std::memcpy(dm.block->memory + offset, host, bytes);
   return 0;
 }
 
 int copy_from(void* host, ibv_dm* base, uint64_t offset, size_t bytes) noexcept {
-  DeviceMemory& dm = DeviceMemory::of(base);
-  if (!DeviceMemory::aligned(offset, bytes)) return EINVAL;
-  if (!dm.contains(offset, bytes)) return EFAULT;
-  std::memcpy(host, dm.memory + offset, bytes);
+  const DeviceMemory& dm = DeviceMemory::of(base);
+  if (int error = check_copy(dm, offset, bytes); error != 0) return error;
+  std::memcpy(host, dm.block->memory + offset, bytes);
   return 0;
+}
+
+// The object that a program holds, of its own allocation or of an import.
+ibv_dm* make_handle(Context& context, std::shared_ptr<DeviceMemoryBlock> block, uint32_t handle) {
+  auto dm = std::make_unique<DeviceMemory>();
+  dm->use.begin(context);
+  dm->block = std::move(block);
+  dm->dm.context = context.base();
+  dm->dm.memcpy_to_dm = copy_to;
+  dm->dm.memcpy_from_dm = copy_from;
+  dm->dm.handle = dm->handle = handle;
+  return &dm.release()->dm;
 }
 
 }  // namespace
 
 ibv_dm* alloc_dm(ibv_context* base, ibv_alloc_dm_attr* attributes) {
-  Context& context = Context::of(base);
+  SharedContext& shared = Context::of(base).shared();
   if (attributes->comp_mask != 0) return fail(EOPNOTSUPP);
   if (attributes->length == 0 || attributes->log_align_req > kMaxLogAlign) return fail(EINVAL);
-  auto dm = std::make_unique<DeviceMemory>();
-  if (!context.take_device_memory(attributes->length)) return fail(ENOMEM);
+  auto block = std::make_shared<DeviceMemoryBlock>();
+  if (!shared.take_device_memory(attributes->length)) return fail(ENOMEM);
   void* const memory =
       mmap(nullptr, attributes->length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
-    context.give_device_memory(attributes->length);
+    shared.give_device_memory(attributes->length);
     return fail(ENOMEM);
   }
-  dm->memory = static_cast<std::byte*>(memory);
-  dm->length = attributes->length;
-  dm->use.begin(context);
-  dm->dm.context = base;
-  dm->dm.memcpy_to_dm = copy_to;
-  dm->dm.memcpy_from_dm = copy_from;
-  return &dm.release()->dm;
+  block->memory = static_cast<std::byte*>(memory);
+  block->length = attributes->length;
+  return make_handle(Context::of(base), block, shared.imports.add_memory(block));
 }
 
 int free_dm(ibv_dm* base) {
   DeviceMemory& dm = DeviceMemory::of(base);
-  Context& context = Context::of(base->context);
-  if (dm.regions.load(std::memory_order_acquire) != 0) return EBUSY;
-  munmap(dm.memory, dm.length);
-  context.give_device_memory(dm.length);
+  SharedContext& shared = Context::of(base->context).shared();
+  if (dm.block->regions.load(std::memory_order_acquire) != 0) return EBUSY;
+  shared.imports.remove_memory(dm.handle);
+  shared.give_device_memory(dm.block->length);
   delete &dm;
   return 0;
 }
 
 // Addresses of such a region count from its start.
 ibv_mr* reg_dm_mr(ibv_pd* pd, ibv_dm* base, uint64_t offset, size_t length, unsigned access) {
-  DeviceMemory& dm = DeviceMemory::of(base);
-  if (!dm.contains(offset, length)) return fail(EINVAL);
+  DeviceMemoryBlock& block = *DeviceMemory::of(base).block;
+  if (!block.contains(offset, length)) return fail(EINVAL);
   if ((access & (IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB | IBV_ACCESS_MW_BIND)) != 0)
     return fail(EOPNOTSUPP);
   ibv_mr* const mr =
-      reg_mr(pd, dm.memory + offset, length, 0, static_cast<int>(access | IBV_ACCESS_ZERO_BASED));
+      reg_mr(pd, block.memory + offset, length, 0, static_cast<int>(access | IBV_ACCESS_ZERO_BASED));
   if (mr == nullptr) return nullptr;
   mr->addr = nullptr;
-  dm.regions.fetch_add(1, std::memory_order_relaxed);
-  MemoryRegion::of(mr).device_memory_users = &dm.regions;
+  block.regions.fetch_add(1, std::memory_order_relaxed);
+  MemoryRegion::of(mr).device_memory_users = &block.regions;
   return mr;
+}
+
+ibv_dm* import_dm(ibv_context* base, uint32_t handle) {
+  Context& context = Context::of(base);
+  auto block = context.shared().imports.memory(handle);
+  return block != nullptr ? make_handle(context, std::move(block), handle) : fail(EINVAL);
+}
+
+void unimport_dm(ibv_dm* base) {
+  delete &DeviceMemory::of(base);
 }
 
 }  // namespace uroce::verbs

@@ -64,6 +64,11 @@ int deregister_command(Context& context, uint32_t handle) {
   return call(context.port(), IB_USER_VERBS_CMD_DEREG_MR, ib_uverbs_dereg_mr{.mr_handle = handle});
 }
 
+void remember(Context& context, const MemoryRegion& region) {
+  context.shared().imports.set_region(
+      region.mr.handle, {region.config.pd, region.mr.lkey, region.mr.rkey, region.config.length});
+}
+
 // Command, then engine; a failure half way leaves nothing behind.
 ibv_mr* create(ProtectionDomain& pd, std::unique_ptr<MemoryRegion> region, abi::MrType type,
                uint32_t access) {
@@ -88,6 +93,7 @@ ibv_mr* create(ProtectionDomain& pd, std::unique_ptr<MemoryRegion> region, abi::
   region->mr.rkey = response.rkey;
   region->type = type;
   region->access = static_cast<int>(access);
+  remember(context, *region);
   return &region.release()->mr;
 }
 
@@ -100,6 +106,28 @@ ibv_mr* reg_mr(ibv_pd* base, void* address, size_t length, uint64_t iova, int ac
   const auto rights = static_cast<uint32_t>(access);
   if (int error = describe(pd, address, length, iova, rights, region->config); error != 0) return fail(error);
   return create(pd, std::move(region), abi::MrType::mr, rights);
+}
+
+ibv_mr* import_mr(ibv_pd* base, uint32_t handle) {
+  ProtectionDomain& pd = ProtectionDomain::of(base);
+  Context& context = Context::of(pd.context);
+  if (int error = context.unusable(); error != 0) return fail(error);
+  const auto found = context.shared().imports.region(handle);
+  if (!found || found->pd != pd.number()) return fail(EINVAL);
+  auto region = std::make_unique<MemoryRegion>();
+  region->use.begin(context);
+  region->mr.context = pd.context;
+  region->mr.pd = base;
+  region->mr.length = found->length;
+  region->mr.handle = handle;
+  region->mr.lkey = found->lkey;
+  region->mr.rkey = found->rkey;
+  region->type = abi::MrType::imported;
+  return &region.release()->mr;
+}
+
+void unimport_mr(ibv_mr* mr) {
+  delete &MemoryRegion::of(mr);
 }
 
 ibv_mr* alloc_null_mr(ibv_pd* base) {
@@ -122,6 +150,7 @@ int dereg_mr(abi::verbs_mr* base) {
       context.data().control([&](engine::Engine& engine, engine::Time) { return engine.deregister_mr(key); });
   if (error != 0) return error;
   // The engine has forgotten it: from here on the region is gone, whatever a dying control side answers.
+  context.shared().imports.remove_region(region->mr.handle);
   deregister_command(context, region->mr.handle);
   if (region->device_memory_users != nullptr) {
     region->device_memory_users->fetch_sub(1, std::memory_order_acq_rel);
@@ -166,6 +195,7 @@ int rereg_mr(abi::verbs_mr* base, int flags, ibv_pd* new_pd, void* address, size
   region->mr.lkey = response.lkey;
   region->mr.rkey = response.rkey;
   region->access = static_cast<int>(rights);
+  remember(context, *region);
   return 0;
 }
 

@@ -29,6 +29,9 @@ struct MemoryRegion : abi::verbs_mr {
 ibv_mr* reg_mr(ibv_pd* pd, void* address, size_t length, uint64_t iova, int access);
 int dereg_mr(abi::verbs_mr* region);  // EBUSY with windows bound
 int rereg_mr(abi::verbs_mr* region, int flags, ibv_pd* pd, void* address, size_t length, int access);
+// Another name of a region, by its handle, without its address. EINVAL: no such region in the domain.
+ibv_mr* import_mr(ibv_pd* pd, uint32_t handle);
+void unimport_mr(ibv_mr* mr);
 ibv_mr* alloc_null_mr(ibv_pd* pd);
 int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, uint32_t flags, ibv_sge* list, uint32_t count);
 

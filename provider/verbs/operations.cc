@@ -55,6 +55,12 @@ void put_memory(Table& table) {
   table.guard<Op::dealloc_mw, dealloc_mw>();
   table.guard<Op::dereg_mr, dereg_mr>();
   table.guard<Op::free_dm, free_dm>();
+  table.guard<Op::import_dm, import_dm>();
+  table.guard<Op::import_mr, import_mr>();
+  table.guard<Op::import_pd, import_pd>();
+  table.guard<Op::unimport_dm, unimport_dm>();
+  table.guard<Op::unimport_mr, unimport_mr>();
+  table.guard<Op::unimport_pd, unimport_pd>();
   table.guard<Op::reg_dm_mr, reg_dm_mr>();
   table.guard<Op::reg_mr, reg_mr>();
   table.guard<Op::rereg_mr, rereg_mr>();

@@ -20,6 +20,7 @@ ibv_pd* alloc_pd(ibv_context* base) {
   pd->use.begin(context);
   pd->context = base;
   pd->handle = response.pd_handle;
+  context.shared().imports.add_pd(pd->handle);
   pd->real = pd.get();
   return pd.release();
 }
@@ -36,9 +37,26 @@ int dealloc_pd(ibv_pd* base) {
     const ib_uverbs_dealloc_pd request{.pd_handle = pd->handle};
     const int error = call(context.port(), IB_USER_VERBS_CMD_DEALLOC_PD, request);
     if (error != 0 && !context.data().fatal()) return error;
+    context.shared().imports.remove_pd(pd->handle);
   }
   delete pd;
   return 0;
+}
+
+ibv_pd* import_pd(ibv_context* base, uint32_t handle) {
+  Context& context = Context::of(base);
+  if (int error = context.unusable(); error != 0) return fail(error);
+  if (!context.shared().imports.has_pd(handle)) return fail(EINVAL);
+  auto pd = std::make_unique<ProtectionDomain>();
+  pd->use.begin(context);
+  pd->context = base;
+  pd->handle = handle;
+  pd->real = pd.get();
+  return pd.release();
+}
+
+void unimport_pd(ibv_pd* pd) {
+  delete static_cast<ProtectionDomain*>(pd);
 }
 
 ibv_td* alloc_td(ibv_context* base, ibv_td_init_attr* attributes) {

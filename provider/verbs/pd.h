@@ -29,6 +29,9 @@ struct ProtectionDomain : ibv_pd {
 };
 
 ibv_pd* alloc_pd(ibv_context* context);
+// Another name of a domain, by its handle. EINVAL: no such domain.
+ibv_pd* import_pd(ibv_context* context, uint32_t handle);
+void unimport_pd(ibv_pd* pd);
 int dealloc_pd(ibv_pd* pd);  // EBUSY while in use
 
 // Thread domains promise that their objects are used by one thread at a time. Our locks cost less than

@@ -82,7 +82,7 @@ int query_device_ex(ibv_context* base, const ibv_query_device_ex_input* input, i
   if (input != nullptr && input->comp_mask != 0) return EINVAL;
   if (bytes < sizeof(ibv_device_attr)) return EINVAL;
   ibv_device_attr_ex known{};
-  fill_base(context.device_attributes(), known.orig_attr);
+  fill_base(context.shared().device_attributes, known.orig_attr);
   fill_extended(known);
   std::memset(static_cast<void*>(out), 0, bytes);
   std::memcpy(static_cast<void*>(out), &known, std::min(bytes, sizeof(known)));
