@@ -47,18 +47,23 @@ struct Waiting {
 
 class LiveRdmaServer final : public RdmaServer {
  public:
-  explicit LiveRdmaServer(RdmaModel& model)
+  LiveRdmaServer(RdmaModel& model, int fresh_or_earlier)
       : model_(model),
-        socket_(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_USERSOCK)),
+        socket_(fresh_or_earlier),
         timer_(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
         both_(epoll_create1(EPOLL_CLOEXEC)) {}
 
-  bool start(std::string& why) {
+  bool bind_to_any_port() {
     sockaddr_nl address{};
     address.nl_family = AF_NETLINK;
+    return bind(socket_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+  }
+
+  bool start(bool bound, std::string& why) {
+    sockaddr_nl address{};
     socklen_t bytes = sizeof address;
     const int on = 1, buffer = kReceiveBuffer;
-    if (socket_.get() < 0 || bind(socket_.get(), reinterpret_cast<sockaddr*>(&address), bytes) != 0 ||
+    if (socket_.get() < 0 || (!bound && !bind_to_any_port()) ||
         getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&address), &bytes) != 0 ||
         setsockopt(socket_.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0 || !watch(socket_.get()) ||
         !watch(timer_.get())) {
@@ -72,6 +77,7 @@ class LiveRdmaServer final : public RdmaServer {
 
   int descriptor() const override { return both_.get(); }
   uint32_t port() const override { return port_; }
+  int socket() const override { return socket_.get(); }
 
   void dispatch() override {
     uint64_t expired = 0;
@@ -175,8 +181,14 @@ class LiveRdmaServer final : public RdmaServer {
 }  // namespace
 
 std::unique_ptr<RdmaServer> RdmaServer::open(RdmaModel& model, std::string& why) {
-  auto server = std::make_unique<LiveRdmaServer>(model);
-  return server->start(why) ? std::move(server) : nullptr;
+  const int fd = ::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_USERSOCK);
+  auto server = std::make_unique<LiveRdmaServer>(model, fd);
+  return server->start(false, why) ? std::move(server) : nullptr;
+}
+
+std::unique_ptr<RdmaServer> RdmaServer::adopt(RdmaModel& model, int socket, std::string& why) {
+  auto server = std::make_unique<LiveRdmaServer>(model, socket);
+  return server->start(true, why) ? std::move(server) : nullptr;
 }
 
 }  // namespace uroce::netlink

@@ -14,10 +14,13 @@ class RdmaServer {
  public:
   // nullptr with `why`. The model must outlive the server.
   static std::unique_ptr<RdmaServer> open(RdmaModel& model, std::string& why);
+  // The same on the socket() of an earlier server, whose port clients know; takes the descriptor over.
+  static std::unique_ptr<RdmaServer> adopt(RdmaModel& model, int socket, std::string& why);
   virtual ~RdmaServer() = default;
 
   virtual int descriptor() const = 0;  // readable: call dispatch()
   virtual uint32_t port() const = 0;   // the netlink port id that clients send to
+  virtual int socket() const = 0;      // for adopt(); the server's
   // Answers what is pending, up to a bound. A client that does not read its answers is given up after a
   // while.
   virtual void dispatch() = 0;

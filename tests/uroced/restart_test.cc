@@ -56,8 +56,15 @@ TEST_F(Restart, of_the_worker_keeps_devices_contexts_objects_and_sockets) {
   ASSERT_EQ(grant.status, 0);
   const uint32_t pd = client.alloc_pd(), cq = client.create_cq();
   const auto before = status();
+  const auto netlink_port = [] {
+    DaemonClient world;
+    return world.connect() ? world.hello(UROCE_ROLE_WORLD).reply.netlink_port : 0;
+  };
+  const uint32_t port = netlink_port();
+  EXPECT_NE(port, 0u);
 
   kill_worker();
+  EXPECT_EQ(netlink_port(), port);
   const auto after = status();
   EXPECT_EQ(after["worker_generation"], 2);
   EXPECT_EQ(after["keeper_pid"], before["keeper_pid"]);

@@ -9,9 +9,7 @@
 #include <exception>
 #include <utility>
 
-#if __has_include("netlink/rdma/server.h")
 #include "netlink/rdma/server.h"
-#endif
 #include "netlink/route/route_table.h"
 #include "tools/uroced/admin.h"
 #include "tools/uroced/hello.h"
@@ -215,10 +213,8 @@ class Worker final : public ConnectionUser, public DeviceListener {
   Hello hello_;
   Admin admin_;
   DaemonModel model_;
-#if __has_include("netlink/rdma/server.h")
   std::unique_ptr<netlink::RdmaServer> netlink_;
   std::unique_ptr<FdWatch> netlink_watch_;
-#endif
   SignalWatch end_signals_;
   FdWatch keeper_watch_, routes_watch_;
   Timer counters_timer_, quarantine_timer_;
@@ -226,10 +222,17 @@ class Worker final : public ConnectionUser, public DeviceListener {
   bool told_of_trouble_ = false, leaving_ = false;
 };
 
-#if __has_include("netlink/rdma/server.h")
 bool Worker::start_netlink(std::string& why) {
-  netlink_ = netlink::RdmaServer::open(model_, why);
+  Fd earlier = keeper_.take_inherited(Keep::netlink, 0);
+  const bool adopts = static_cast<bool>(earlier);
+  netlink_ = adopts ? netlink::RdmaServer::adopt(model_, earlier.release(), why)
+                    : netlink::RdmaServer::open(model_, why);
   if (netlink_ == nullptr) return false;
+  // Clients know the port, and what they have sent meanwhile is not lost.
+  if (!adopts && !keeper_.keep(Keep::netlink, 0, netlink_->socket())) {
+    why = "the keeper process does not take the netlink socket";
+    return false;
+  }
   netlink_watch_ = std::make_unique<FdWatch>(loop_, netlink_->descriptor(), [this] { netlink_->dispatch(); });
   return true;
 }
@@ -237,14 +240,6 @@ bool Worker::start_netlink(std::string& why) {
 Hello::Facts Worker::facts_for_hello() const {
   return {tree_.root(), netlink_->port()};
 }
-#else
-bool Worker::start_netlink(std::string&) {
-  return true;
-}
-Hello::Facts Worker::facts_for_hello() const {
-  return {tree_.root(), 0};
-}
-#endif
 
 // The directory of the first worker, or a new one.
 bool find_tree(State& state, std::string& tree, std::string& why) {
