@@ -6,6 +6,7 @@
 #include "kmod-shim/preload/path.h"
 #include "kmod-shim/preload/process.h"
 #include "kmod-shim/preload/raw.h"
+#include "kmod-shim/preload/signals.h"
 
 _Atomic uint16_t descriptor_hints[DESCRIPTOR_NUMBERS];
 
@@ -77,27 +78,35 @@ static struct descriptor* free_record(void) {
   return &records[count];
 }
 
+static struct descriptor* claim(uint64_t device, enum descriptor_kind kind) {
+  // Where the numbers are another process's, nothing can be said of ours.
+  if (!process_is_borrowed()) sweep();
+  struct descriptor* record = free_record();
+  if (record == NULL) return NULL;
+  atomic_store(&record->inode, claimed);
+  record->device = device;
+  record->generation = process_generation();
+  record->kind = kind;
+  if (kind == DESCRIPTOR_UVERBS) {
+    record->connection = (struct connection){.minor = 0};
+  } else {
+    record->netlink_port = 0;
+  }
+  return record;
+}
+
 struct descriptor* descriptor_claim(int fd, enum descriptor_kind kind) {
   struct stat st;
   if (raw_fstat(fd, &st) != 0) return NULL;
   struct process_state* process = process_state();
-  const uint32_t generation = process_generation();
-  if (!lock_take(&process->descriptors)) return NULL;
-  // Where the numbers are another process's, nothing can be said of ours.
-  if (!process_is_borrowed()) sweep();
-  struct descriptor* record = free_record();
-  if (record != NULL) {
-    atomic_store(&record->inode, claimed);
-    record->device = st.st_dev;
-    record->generation = generation;
-    record->kind = kind;
-    if (kind == DESCRIPTOR_UVERBS) {
-      record->connection = (struct connection){.minor = 0};
-    } else {
-      record->netlink_port = 0;
-    }
+  process_generation();
+  struct descriptor* record = NULL;
+  const uint64_t signals = signals_block();
+  if (lock_take(&process->descriptors)) {
+    record = claim(st.st_dev, kind);
+    lock_give(&process->descriptors);
   }
-  lock_give(&process->descriptors);
+  signals_restore(signals);
   return record;
 }
 
@@ -106,10 +115,6 @@ void descriptor_publish(struct descriptor* record, int fd) {
   raw_fstat(fd, &st);
   set_hint(fd, record);
   atomic_store_explicit(&record->inode, st.st_ino, memory_order_release);
-}
-
-void descriptor_abandon(struct descriptor* record) {
-  release(record);
 }
 
 void descriptor_duplicated(int source, int fd) {

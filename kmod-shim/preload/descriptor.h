@@ -51,8 +51,6 @@ static inline struct descriptor* descriptor_of(int fd) {
 // descriptor_publish on.
 struct descriptor* descriptor_claim(int fd, enum descriptor_kind kind);
 void descriptor_publish(struct descriptor* record, int fd);
-// Gives up a claimed record that was not published.
-void descriptor_abandon(struct descriptor* record);
 
 // `fd` was just made to lead where `source` leads.
 void descriptor_duplicated(int source, int fd);

@@ -59,7 +59,7 @@ ssize_t netlink_receive(const struct descriptor* socket, int fd, struct msghdr* 
     const socklen_t told = message->msg_namelen;
     message->msg_name = name;
     message->msg_namelen = name == NULL ? 0 : name_room;
-    if (got < 0) return got;
+    if (got < 0 || (got == 0 && told == 0)) return got;
     if (told != sizeof source || source.nl_pid != socket->netlink_port) {
       if ((flags & MSG_PEEK) != 0) drop_one(fd);
       continue;

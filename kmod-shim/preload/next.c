@@ -12,7 +12,7 @@ extern struct next_function __stop_uroce_next[] __attribute__((visibility("hidde
 void* next_find(struct next_function* function) {
   const int saved = errno;
   void* address = dlsym(RTLD_NEXT, function->name);
-  __atomic_store_n((void**)&function->address, address, __ATOMIC_RELAXED);
+  __atomic_store_n(&function->address, address, __ATOMIC_RELAXED);
   errno = saved;
   return address;
 }

@@ -6,7 +6,7 @@
 #define UROCE_PRELOAD_NEXT_H
 
 struct next_function {
-  void* _Atomic address;
+  void* address;  // atomic
   const char* name;
 };
 
@@ -17,7 +17,7 @@ void* next_find(struct next_function* function);
 #define NEXT(function)                                                                                     \
   ({                                                                                                       \
     static struct next_function next_entry_ __attribute__((section("uroce_next"), used)) = {0, #function}; \
-    void* next_address_ = __atomic_load_n((void**)&next_entry_.address, __ATOMIC_RELAXED);                 \
+    void* next_address_ = __atomic_load_n(&next_entry_.address, __ATOMIC_RELAXED);                         \
     if (__builtin_expect(next_address_ == 0, 0)) next_address_ = next_find(&next_entry_);                  \
     (__typeof__(&function))next_address_;                                                                  \
   })

@@ -37,6 +37,7 @@ assert is_device(fd) and command(fd) == 16
 # The vfork child of subprocess closes everything, in our memory.
 assert subprocess.run(["echo", "hi"], capture_output=True, check=True).stdout == b"hi\n"
 subprocess.run(["true"], close_fds=True, check=True)
+subprocess.run(["/bin/true"], close_fds=False, check=True)  # posix_spawn
 assert is_device(fd) and command(fd) == 16
 
 # A child that inherits the number has a socket there, and no device.
