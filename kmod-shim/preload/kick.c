@@ -47,11 +47,13 @@ static int deliver(struct connection* connection, const struct uroce_kick* order
 long kick(struct connection* connection, const struct command* command) {
   struct uroce_kick order;
   if (!command_request(command, &order, sizeof order)) return -EINVAL;
-  // A handler that interrupts the kick of its own thread is told to come again, like one that finds the queue
-  // full.
-  if (!lock_take(&connection->events)) return -EAGAIN;
-  const int error = deliver(connection, &order);
-  lock_give(&connection->events);
+  const uint64_t signals = signals_block();
+  int error = EAGAIN;
+  if (lock_take(&connection->events)) {
+    error = deliver(connection, &order);
+    lock_give(&connection->events);
+  }
+  signals_restore(signals);
   // Nobody waits for an event on a queue that the program has closed or never had.
   return error == 0 || error == EPIPE ? (long)command->count : -error;
 }
