@@ -24,7 +24,8 @@ Installation find() {
   const fs::path self = fs::read_symlink("/proc/self/exe", error);
   const fs::path top = self.parent_path() / ".." / "..";
   Installation parts;
-  parts.is_build_tree = !error && is_there(top / "kmod-shim" / "preload") && is_there(top / "tools" / "uroced");
+  parts.is_build_tree =
+      !error && is_there(top / "kmod-shim" / "preload") && is_there(top / "tools" / "uroced");
   if (parts.is_build_tree) {
     const fs::path clean = top.lexically_normal();
     parts.stand_in = clean / "kmod-shim" / "preload" / kStandIn;

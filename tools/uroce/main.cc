@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 // uroce: the command line.
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <exception>
 #include <functional>
 
@@ -10,6 +11,8 @@ namespace uroce::cli {
 namespace {
 
 using Action = std::function<int()>;
+
+constexpr unsigned kLongestTimeoutMs = 60'000;  // what the daemon takes
 
 // The command of `uroce run`, whose options are its own; empty when it is something else, such as --help.
 std::vector<std::string> words_to_run(int argc, char** argv) {
@@ -45,18 +48,14 @@ LinkSettings link_settings(const std::vector<std::string>& words) {
     if (words[i] == "transport") {
       settings.transport = value;
     } else if (words[i] == "min-timeout") {
-      size_t used = 0;
-      unsigned long number = 0;
-      try {
-        number = std::stoul(value, &used);
-      } catch (const std::exception&) {
-        used = 0;
-      }
-      if (used != value.size() || value[0] == '-' || number > 60'000) {
+      unsigned number = 0;
+      const char* end = value.data() + value.size();
+      const auto [rest, trouble] = std::from_chars(value.data(), end, number);
+      if (trouble != std::errc() || rest != end || number > kLongestTimeoutMs) {
         throw CLI::ValidationError("min-timeout",
                                    "'" + value + "' is not a number of milliseconds from 0 to 60000");
       }
-      settings.min_timeout_ms = static_cast<unsigned>(number);
+      settings.min_timeout_ms = number;
     } else {
       throw CLI::ValidationError(words[i], "can be set: transport auto|udp|xdp|local, min-timeout MS");
     }

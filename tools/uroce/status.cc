@@ -71,7 +71,10 @@ int show_log() {
   if (line == nullptr) return exit_status;
   const json answer = line->ask({{"command", "log"}});
   for (const json& entry : answer.value("log", json::array())) {
-    if (entry.is_string()) std::puts(entry.get<std::string>().c_str());
+    if (!entry.is_string()) continue;
+    std::string text = entry.get<std::string>();
+    if (text.empty() || text.back() != '\n') text += '\n';
+    std::fputs(text.c_str(), stdout);
   }
   return told(answer);
 }

@@ -21,7 +21,7 @@ std::string device_text(const json& device) {
   const json values = device.value("counters", json::object());
   std::string counters;
   for (const auto& [name, value] : values.items()) {
-    if (value.is_number_unsigned() && value.get<uint64_t>() != 0) {
+    if (value.is_number_integer() && value.get<uint64_t>() != 0) {
       counters += fmt::format("{}{} {}", counters.empty() ? "" : ", ", name, value.get<uint64_t>());
     }
   }
