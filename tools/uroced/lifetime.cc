@@ -13,6 +13,7 @@ namespace uroce::daemon {
 namespace {
 
 constexpr auto kPeriod = std::chrono::seconds(2);
+constexpr auto kSoon = std::chrono::milliseconds(50);
 constexpr int64_t kIdleMs = 10 * 60 * 1000;
 
 int64_t monotonic_ms() {
@@ -31,6 +32,7 @@ Lifetime::Lifetime(Loop& loop, pid_t keeper, std::function<Situation()> situatio
       netns_inode_(own_netns_inode()),
       names_(inotify_init1(IN_CLOEXEC | IN_NONBLOCK)),
       timer_(loop, [this] { check(); }),
+      soon_(loop, [this] { check(); }),
       idle_since_ms_(monotonic_ms()) {
   if (names_ && inotify_add_watch(names_.get(), "/run/netns", IN_DELETE | IN_ONLYDIR) >= 0) {
     names_watch_ = std::make_unique<FdWatch>(loop, names_.get(), [this] {
@@ -55,6 +57,10 @@ bool Lifetime::namespace_is_given_up() {
     case Presence::unknown: return had_name_;
   }
   return false;
+}
+
+void Lifetime::check_soon() {
+  if (!soon_.pending()) soon_.start(kSoon);
 }
 
 void Lifetime::check() {

@@ -24,7 +24,8 @@ class Lifetime {
            std::function<void(const std::string&)> leave);
 
   uint64_t netns_inode() const { return netns_inode_; }
-  void check();  // also soon after something that may matter, such as a client's end
+  void check();
+  void check_soon();  // after something that may matter, such as a client's end; once for many
 
  private:
   bool namespace_is_given_up();
@@ -36,7 +37,7 @@ class Lifetime {
   bool had_name_ = false;
   Fd names_;  // inotify on the directory where `ip netns` keeps its names
   std::unique_ptr<FdWatch> names_watch_;
-  Timer timer_;
+  Timer timer_, soon_;
   int64_t idle_since_ms_;
 };
 

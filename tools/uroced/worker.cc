@@ -114,7 +114,7 @@ class Worker final : public ConnectionUser, public DeviceListener {
       contexts_.close(record.slot);
       watch_what_is_there();
     }
-    loop_.later([this] { lifetime_.check(); });
+    lifetime_.check_soon();
   }
 
   void port_event(uint32_t device, uint32_t event_type) override { contexts_.port_event(device, event_type); }
