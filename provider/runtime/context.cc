@@ -5,7 +5,10 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <vector>
 
 #include "provider/runtime/broker.h"
 #include "provider/runtime/clock.h"
@@ -19,6 +22,38 @@
 
 namespace uroce::runtime {
 namespace {
+
+// The contexts of this process, for its exit.
+struct LiveLane {
+  Lane* lane;
+  uint32_t generation;
+};
+std::mutex live_lock;
+std::vector<LiveLane> live_lanes;
+
+// A program may leave right after it polled a message: the acknowledgement that was to ride behind its answer
+// goes out alone.
+void settle_debts_at_exit() {
+  const std::unique_lock lock(live_lock, std::try_to_lock);
+  if (!lock.owns_lock()) return;
+  for (const LiveLane& live : live_lanes) {
+    if (!is_generation(live.generation) || !live.lane->try_enter()) continue;
+    live.lane->settle_debts();
+    live.lane->leave();
+  }
+}
+
+void begin_life(Lane* lane) {
+  static const int registered = std::atexit(settle_debts_at_exit);
+  static_cast<void>(registered);
+  const std::lock_guard lock(live_lock);
+  live_lanes.push_back({lane, process_generation()});
+}
+
+void end_life(const Lane* lane) {
+  const std::lock_guard lock(live_lock);
+  std::erase_if(live_lanes, [lane](const LiveLane& live) { return live.lane == lane; });
+}
 
 constexpr int64_t kCountersEveryNs = 10'000'000;
 
@@ -44,7 +79,7 @@ struct Context::Impl {
   void leave_and_tell() {
     lane->leave();
     thread->deadline_moved(lane->deadline_ns());
-    if (!kicks.empty()) kicks.flush();
+    if (!kicks.empty() && kicks.flush()) thread->kicks_are_left();
   }
 
   // Lane held.
@@ -121,6 +156,7 @@ std::unique_ptr<Context> Context::open(const ContextConfig& config, std::string&
     why = std::string("cannot start the background thread: ") + std::strerror(errno);
     return nullptr;
   }
+  begin_life(impl->lane.get());
   return std::unique_ptr<Context>(new Context(std::move(impl)));
 }
 
@@ -130,8 +166,10 @@ Context::~Context() {
     static_cast<void>(impl_.release());
     return;
   }
+  end_life(impl_->lane.get());
   impl_->thread->stop();
   impl_->lane->enter();
+  impl_->lane->settle_debts();
   impl_->publish(true);
   impl_->lane->leave();
 }
@@ -140,9 +178,10 @@ bool Context::alive() const {
   return is_generation(impl_->generation);
 }
 
+// What is owed goes out first: this may be the end of a QP, and its peer waits for the last acknowledgement.
 Context::LaneHold::LaneHold(Context& context) : context_(context) {
   context_.impl_->lane->enter();
-  context_.impl_->lane->read_clock();
+  context_.impl_->lane->settle_debts();
 }
 
 Context::LaneHold::~LaneHold() {
@@ -169,7 +208,10 @@ engine::PathId Context::intern_path(uint8_t sgid_index, const wire::Gid& destina
   path.destination = destination;
   if (path.source.is_ipv4() != destination.is_ipv4()) return {};
   path.traffic_class = traffic_class;
-  path.hop_limit = hop_limit == 0 ? 64 : hop_limit;
+  // The kernel takes a unicast hop limit from the route, not from the program (ib_resolve_unicast_gid_dmac);
+  // many programs say 1.
+  constexpr uint8_t kDefaultHopLimit = 64;
+  path.hop_limit = destination.is_multicast() && hop_limit != 0 ? hop_limit : kDefaultHopLimit;
   path.flow_label = flow_label;
   path.ifindex = entry.ifindex;
   if (resolved != nullptr) *resolved = path;

@@ -44,6 +44,8 @@ class Lane final : private transport::PacketSink {
   void take_packet(std::span<const std::byte> packet, const engine::RxMeta& meta);  // relayed by the broker
   // Where the states of queue pairs are shown to others; outlives the lane.
   void show_states_in(uroce_slot_page* page) { states_ = page; }
+  // Sends every acknowledgement that waits for company.
+  void settle_debts();
   // The end: flushes every queue and closes the sockets.
   void fail();
 

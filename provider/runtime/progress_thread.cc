@@ -77,6 +77,10 @@ void ProgressThread::armed() {
   if (resting_.load(std::memory_order_seq_cst)) wake();
 }
 
+void ProgressThread::kicks_are_left() {
+  if (!retrying_.exchange(true, std::memory_order_seq_cst)) wake();
+}
+
 void ProgressThread::deadline_moved(int64_t deadline_ns) {
   // Somebody polls and looks after the deadlines; should that stop, we are back within a millisecond.
   if (resting_.load(std::memory_order_relaxed)) return;
@@ -112,7 +116,9 @@ void ProgressThread::run() {
       lane_.leave();
     }
     mode = next_mode(mode, polled, look && !entered, received > 0);
+    retrying_.store(false, std::memory_order_seq_cst);
     kicks_left = kicks_.flush();
+    if (kicks_left) retrying_.store(true, std::memory_order_relaxed);
   }
 }
 

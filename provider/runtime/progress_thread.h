@@ -31,6 +31,7 @@ class ProgressThread {
   void polled() { polls_.store(polls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
   void armed();  // a CQ wants an event: watch the socket
   void event_sent() { want_armed_.store(false, std::memory_order_relaxed); }
+  void kicks_are_left();                     // some found their channel full: try again now and then
   void deadline_moved(int64_t deadline_ns);  // wakes the thread when it sleeps past it
 
  private:
@@ -54,6 +55,7 @@ class ProgressThread {
   std::atomic<uint64_t> polls_{0};
   std::atomic<bool> want_armed_{false};
   std::atomic<bool> resting_{false};
+  std::atomic<bool> retrying_{false};
   std::atomic<int64_t> sleeps_until_ns_{0};  // INT64_MAX: until something happens
 };
 

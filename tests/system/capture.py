@@ -25,9 +25,9 @@ def captured(family, addresses):
                     if "Capture started" in line or "Capturing on" in line:
                         break
                 time.sleep(1)  # tshark says so a moment before its child is there
-                pingpong(w, "rc", w.a, addresses[0], w.b, addresses[1], "-s", "10000", "-n", "50")
-                pingpong(w, "uc", w.a, addresses[0], w.b, addresses[1], "-s", "3000", "-n", "20")
-                pingpong(w, "ud", w.a, addresses[0], w.b, addresses[1], "-s", "500", "-n", "20")
+                pingpong(w, "rc", w.a, addresses[0], w.b, addresses[1], "-s", "10000", "-n", "50", tcp="10.77.0.1")
+                pingpong(w, "uc", w.a, addresses[0], w.b, addresses[1], "-s", "3000", "-n", "20", tcp="10.77.0.1")
+                pingpong(w, "ud", w.a, addresses[0], w.b, addresses[1], "-s", "500", "-n", "20", tcp="10.77.0.1")
                 wait_until(lambda: os.path.exists(path) and os.path.getsize(path) > 100_000, "the capture is written")
                 time.sleep(1)
             finally:
