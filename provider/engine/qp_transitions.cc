@@ -34,6 +34,10 @@ constexpr uint8_t kConnected = kRc | kUc | kXrcIni | kXrcTgt;
 constexpr uint8_t kAnswering = kRc | kXrcTgt;  // have a responder with READ resources
 constexpr uint32_t kAddress = M::av | M::path_mtu | M::dest_qpn | M::rq_psn;
 constexpr uint32_t kRetry = M::timeout | M::retry_cnt | M::rnr_retry | M::max_qp_rd_atomic;
+// What means something at the other end of an XRC connection only: programs (perftest) give both ends one
+// list.
+constexpr uint32_t kOtherEndRtr = M::max_dest_rd_atomic | M::min_rnr_timer;
+constexpr uint32_t kOtherEndRts = M::retry_cnt | M::rnr_retry | M::max_qp_rd_atomic;
 // Alternate paths are not offered (no AUTO_PATH_MIG capability); the migration state alone is accepted and
 // means nothing.
 constexpr uint32_t kCommonRts = M::cur_state | M::access_flags | M::path_mig_state;
@@ -46,7 +50,8 @@ constexpr Transition kTransitions[] = {
     {QpState::init, QpState::init, kConnected, 0, M::pkey_index | M::port | M::access_flags},
 
     {QpState::init, QpState::rtr, kUd, 0, M::pkey_index | M::qkey},
-    {QpState::init, QpState::rtr, kUc | kXrcIni, kAddress, M::pkey_index | M::access_flags},
+    {QpState::init, QpState::rtr, kUc, kAddress, M::pkey_index | M::access_flags},
+    {QpState::init, QpState::rtr, kXrcIni, kAddress, M::pkey_index | M::access_flags | kOtherEndRtr},
     {QpState::init, QpState::rtr, kAnswering, kAddress | M::max_dest_rd_atomic | M::min_rnr_timer,
      M::pkey_index | M::access_flags},
 
@@ -54,7 +59,8 @@ constexpr Transition kTransitions[] = {
     {QpState::rtr, QpState::rts, kUc, M::sq_psn, kCommonRts},
     {QpState::rtr, QpState::rts, kRc, M::sq_psn | kRetry, kCommonRts | M::min_rnr_timer},
     {QpState::rtr, QpState::rts, kXrcIni, M::sq_psn | kRetry, kCommonRts},
-    {QpState::rtr, QpState::rts, kXrcTgt, M::sq_psn | M::timeout, kCommonRts | M::min_rnr_timer},
+    {QpState::rtr, QpState::rts, kXrcTgt, M::sq_psn | M::timeout,
+     kCommonRts | M::min_rnr_timer | kOtherEndRts},
 
     {QpState::rts, QpState::rts, kUd, 0, M::cur_state | M::qkey},
     {QpState::rts, QpState::rts, kUc | kXrcIni, 0, kCommonRts},
