@@ -80,6 +80,58 @@ TEST_F(Daemon, inherits_nothing_of_its_starter) {
   EXPECT_NE(getsid(keeper()), getsid(0));
 }
 
+TEST_F(Daemon, starts_from_a_program_without_standard_streams) {
+  const pid_t starter = fork();
+  if (starter == 0) {
+    for (int fd = 0; fd < 3; ++fd) close(fd);
+    execl(UROCED, UROCED, "--autostart", nullptr);
+    _exit(127);
+  }
+  int result = -1;
+  waitpid(starter, &result, 0);
+  EXPECT_EQ(result, 0);
+  EXPECT_TRUE(status().value("ok", false));
+}
+
+TEST_F(Daemon, in_the_foreground_it_logs_and_leaves_when_told) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  const pid_t daemon = fork();
+  if (daemon == 0) {
+    dup2(ends[1], 2);
+    execl(UROCED, UROCED, "--foreground", nullptr);
+    _exit(127);
+  }
+  close(ends[1]);
+  ASSERT_TRUE(becomes_true([&] { return status().value("ok", false); }));
+  EXPECT_EQ(keeper(), daemon) << "a service manager knows the process it started";
+  kill(daemon, SIGTERM);
+  int result = -1;
+  waitpid(daemon, &result, 0);
+  EXPECT_EQ(result, 0);
+  std::string output;
+  char buffer[4096];
+  for (ssize_t n; (n = read(ends[0], buffer, sizeof buffer)) > 0;)
+    output.append(buffer, static_cast<size_t>(n));
+  close(ends[0]);
+  EXPECT_NE(output.find("leaving"), std::string::npos) << output;
+}
+
+TEST_F(Daemon, a_start_that_fails_says_why) {
+  std::string output;
+  // No directory anywhere that could stand for /sys.
+  const int status = run_program(
+      {"unshare", "-m", "sh", "-c",
+       "exec 9< " UROCED "; for d in /run /tmp /dev/shm; do mount -t tmpfs -o ro none $d || exit 77; done; "
+       "unset XDG_RUNTIME_DIR; cd /; exec /proc/self/fd/9 --autostart"},
+      &output);
+  if (status == 77) GTEST_SKIP() << "cannot mount here: " << output;
+  EXPECT_EQ(status, 1) << output;
+  EXPECT_NE(output.find("/run/uroce: Read-only file system"), std::string::npos) << output;
+  DaemonClient client;
+  EXPECT_FALSE(client.connect());
+}
+
 TEST_F(Daemon, world_tells_where_things_are_and_hangs_up) {
   ASSERT_EQ(autostart(), 0);
   DaemonClient client;
