@@ -69,13 +69,10 @@ print('ready', flush=True)
 time.sleep(60)
 """)
         wait_until(lambda: w.a.status().get("contexts"), "the context is open")
-        children = sh("pgrep", "-P", str(parent.pid), check=False).split()
         parent.kill()
         wait_until(lambda: not w.a.status().get("contexts"), "the slot came back while the child still runs", timeout=10)
-        for pid in w.a.sh("ip", "netns", "pids", w.a.name).split():
-            with open(f"/proc/{pid}/comm") as comm:
-                if "python" in comm.read():
-                    os.kill(int(pid), signal.SIGKILL)
+        for pid in w.a.processes("python"):
+            os.kill(pid, signal.SIGKILL)
         parent.popen.communicate()
 
 
@@ -85,8 +82,8 @@ def worker_dies_in_traffic():
         server, client = bandwidth(w, duration=8)
         for _ in range(3):
             status = w.a.status()
-            os.kill(status["worker_pid"], signal.SIGKILL)
-            wait_until(lambda: w.a.status()["worker_pid"] != status["worker_pid"], "a new worker")
+            os.kill(status["pid"], signal.SIGKILL)
+            wait_until(lambda: w.a.status()["pid"] != status["pid"], "a new worker")
             w.a.run("ibv_devinfo", "-d", "ur0").ok().has("PORT_ACTIVE")
             before = sent_packets(w.a) + sent_packets(w.b)
             wait_until(lambda: sent_packets(w.a) + sent_packets(w.b) > before, "traffic goes on")

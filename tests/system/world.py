@@ -137,17 +137,20 @@ class Host:
     def status(self):
         return self.run(UROCE, "status", "--json", uroce=False).ok().json()
 
-    def daemons(self):
-        """Process ids of uroced in this namespace."""
+    def processes(self, name):
+        """Process ids of the programs of this namespace whose name begins so."""
         found = []
         for pid in self.sh("ip", "netns", "pids", self.name).split():
             try:
                 with open(f"/proc/{pid}/comm") as comm:
-                    if comm.read().startswith("uroced"):
+                    if comm.read().startswith(name):
                         found.append(int(pid))
-            except FileNotFoundError:
-                pass
+            except (FileNotFoundError, ProcessLookupError):
+                pass  # gone meanwhile
         return found
+
+    def daemons(self):
+        return self.processes("uroced")
 
 
 def gid_text(address):
