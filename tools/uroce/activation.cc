@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "tools/uroce/environment.h"
+#include "tools/uroce/fd.h"
 #include "tools/uroce/loader.h"
-#include "tools/uroced/fd.h"
 
 namespace uroce::cli {
 
@@ -58,7 +58,7 @@ std::string replace(const fs::path& file, const std::string& text) {
   std::error_code error;
   fs::create_directories(file.parent_path(), error);
   const fs::path fresh = file.string() + fmt::format(".uroce-{}", getpid());
-  const daemon::Fd fd(open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  const Fd fd(open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   const bool written = fd && fchmod(fd.get(), 0644) == 0 &&
                        write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
                        fsync(fd.get()) == 0;

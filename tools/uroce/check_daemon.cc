@@ -6,7 +6,7 @@
 
 #include "tools/uroce/check.h"
 #include "tools/uroce/daemon_line.h"
-#include "tools/uroced/process_scan.h"
+#include "tools/uroce/processes.h"
 
 namespace uroce::cli {
 
@@ -18,7 +18,7 @@ constexpr uint16_t kRocePort = 4791;
 
 // Sockets on the port that are not the daemon's and its clients'.
 void check_port(bool daemon_has_port, std::vector<Check>& out) {
-  const auto holders = daemon::udp_port_holders(kRocePort);
+  const auto holders = udp_port_holders(kRocePort);
   if (holders.empty()) {
     out.push_back({"port-4791", Verdict::works, "UDP port 4791 is free", ""});
     return;
@@ -31,7 +31,7 @@ void check_port(bool daemon_has_port, std::vector<Check>& out) {
   }
   std::string who;
   for (const auto& holder : holders) {
-    const std::string text = daemon::describe(holder);
+    const std::string text = describe(holder);
     if (who.find(text) == std::string::npos) who += (who.empty() ? "" : ", ") + text;
   }
   out.push_back({"port-4791", Verdict::problem, "UDP port 4791 is held by " + who,

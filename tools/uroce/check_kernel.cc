@@ -17,13 +17,11 @@
 #include <fstream>
 
 #include "tools/uroce/check.h"
-#include "tools/uroced/fd.h"
+#include "tools/uroce/fd.h"
 
 namespace uroce::cli {
 
 namespace {
-
-using daemon::Fd;
 
 #ifndef UDP_SEGMENT
 constexpr int UDP_SEGMENT = 103;

@@ -5,15 +5,17 @@
 #include <poll.h>
 #include <spawn.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
+#include <cstdio>
 #include <cstring>
 
-#include "tools/uroced/listener.h"
-#include "tools/uroced/message.h"
+#include "kmod-shim/uapi/uroce_daemon.h"
 
 namespace uroce::cli {
 
@@ -24,6 +26,47 @@ using nlohmann::json;
 constexpr int kPatienceMs = 10'000;
 constexpr int kMostPages = 10'000;
 
+// errno tells why not.
+Fd connect_to_daemon(uid_t owner) {
+  Fd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const int length =
+      std::snprintf(address.sun_path + 1, sizeof address.sun_path - 1, UROCE_DAEMON_NAME_FORMAT, owner);
+  const auto bytes =
+      static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<size_t>(length));
+  if (fd && connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), bytes) == 0) return fd;
+  const int error = errno;
+  fd.close_now();
+  errno = error;
+  return fd;
+}
+
+struct Received {
+  uroce_msg header{};
+  std::vector<std::byte> payload;
+};
+
+// The next message; nullopt when the daemon is gone, silent for too long, or speaks something else.
+std::optional<Received> next_message(int fd) {
+  std::vector<std::byte> buffer(UROCE_MSG_MAX);
+  for (;;) {
+    pollfd waits{fd, POLLIN, 0};
+    const int ready = poll(&waits, 1, kPatienceMs);
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready <= 0) return std::nullopt;
+    const ssize_t n = recv(fd, buffer.data(), buffer.size(), MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+    Received message;
+    if (n < static_cast<ssize_t>(sizeof message.header)) return std::nullopt;
+    std::memcpy(&message.header, buffer.data(), sizeof message.header);
+    if (message.header.magic != UROCE_MSG_MAGIC || message.header.version != UROCE_MSG_VERSION)
+      return std::nullopt;
+    message.payload.assign(buffer.begin() + sizeof message.header, buffer.begin() + n);
+    return message;
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<DaemonLine> DaemonLine::connect(Failure& failure, std::string& why) {
@@ -33,7 +76,7 @@ std::unique_ptr<DaemonLine> DaemonLine::connect(Failure& failure, std::string& w
 }
 
 std::unique_ptr<DaemonLine> DaemonLine::connect_as(uid_t owner, Failure& failure, std::string& why) {
-  std::unique_ptr<DaemonLine> line(new DaemonLine(daemon::connect_to_daemon(owner)));
+  std::unique_ptr<DaemonLine> line(new DaemonLine(connect_to_daemon(owner)));
   ucred peer{};
   socklen_t bytes = sizeof peer;
   if (!line->fd_) {
@@ -87,30 +130,29 @@ bool DaemonLine::hello(Failure& failure, std::string& why) {
   return true;
 }
 
+bool DaemonLine::send_request(uint16_t type, std::span<const std::byte> payload) const {
+  uroce_msg header{UROCE_MSG_MAGIC, UROCE_MSG_VERSION, type, seq_, 0};
+  iovec parts[] = {{&header, sizeof header}, {const_cast<std::byte*>(payload.data()), payload.size()}};
+  msghdr message{};
+  message.msg_iov = parts;
+  message.msg_iovlen = 2;
+  return sendmsg(fd_.get(), &message, MSG_NOSIGNAL) >= 0;
+}
+
 bool DaemonLine::exchange(uint16_t type, std::span<const std::byte> payload, int32_t& status,
                           std::vector<std::byte>& reply) {
-  const uroce_msg header{UROCE_MSG_MAGIC, UROCE_MSG_VERSION, type, ++seq_, 0};
-  if (daemon::send_message(fd_.get(), header, payload, {}) != daemon::Sent::yes) return false;
-  for (;;) {
-    pollfd waits{fd_.get(), POLLIN, 0};
-    const int ready = poll(&waits, 1, kPatienceMs);
-    if (ready < 0 && errno == EINTR) continue;
-    daemon::Message message;
-    if (ready <= 0) return false;
-    switch (daemon::receive_message(fd_.get(), message)) {
-      case daemon::Receive::nothing: continue;
-      case daemon::Receive::ended:
-      case daemon::Receive::garbage: return false;
-      case daemon::Receive::message: break;
-    }
-    if (message.header.type == UROCE_MSG_RESTARTED) {
-      if (daemon::send_message(fd_.get(), header, payload, {}) != daemon::Sent::yes) return false;
-    } else if (message.header.type == type && message.header.seq == seq_) {
-      status = message.header.status;
-      reply = std::move(message.payload);
+  ++seq_;
+  if (!send_request(type, payload)) return false;
+  while (auto message = next_message(fd_.get())) {
+    if (message->header.type == UROCE_MSG_RESTARTED) {
+      if (!send_request(type, payload)) return false;
+    } else if (message->header.type == type && message->header.seq == seq_) {
+      status = message->header.status;
+      reply = std::move(message->payload);
       return true;
     }
   }
+  return false;
 }
 
 json DaemonLine::ask(const json& request) {

@@ -6,9 +6,12 @@
 
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
-#include "tools/uroced/fd.h"
+#include "tools/uroce/fd.h"
 
 namespace uroce::cli {
 
@@ -35,12 +38,13 @@ class DaemonLine {
   pid_t pid() const { return pid_; }
 
  private:
-  explicit DaemonLine(daemon::Fd fd) : fd_(std::move(fd)) {}
+  explicit DaemonLine(Fd fd) : fd_(std::move(fd)) {}
   bool hello(Failure& failure, std::string& why);
+  bool send_request(uint16_t type, std::span<const std::byte> payload) const;
   bool exchange(uint16_t type, std::span<const std::byte> payload, int32_t& status,
                 std::vector<std::byte>& reply);
 
-  daemon::Fd fd_;
+  Fd fd_;
   uint32_t seq_ = 0;
   std::string version_;
   pid_t pid_ = 0;

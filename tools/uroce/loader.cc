@@ -13,7 +13,7 @@
 #include <filesystem>
 #include <functional>
 
-#include "tools/uroced/fd.h"
+#include "tools/uroce/fd.h"
 
 namespace uroce::cli {
 
@@ -27,7 +27,7 @@ std::string output_of_child(const std::function<void()>& body, int& status) {
   int ends[2];
   status = -1;
   if (pipe2(ends, O_CLOEXEC) != 0) return {};
-  daemon::Fd read_end(ends[0]), write_end(ends[1]);
+  Fd read_end(ends[0]), write_end(ends[1]);
   std::fflush(nullptr);
   const pid_t child = fork();
   if (child == 0) {
@@ -36,7 +36,7 @@ std::string output_of_child(const std::function<void()>& body, int& status) {
     body();
     _exit(0);
   }
-  write_end.reset();
+  write_end.close_now();
   std::string text;
   char buffer[4096];
   for (ssize_t n; (n = read(read_end.get(), buffer, sizeof buffer)) > 0;)

@@ -11,16 +11,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <map>
 
 #include "tools/uroce/commands.h"
 #include "tools/uroce/daemon_line.h"
-#include "tools/uroced/process_scan.h"
+#include "tools/uroce/fd.h"
+#include "tools/uroce/processes.h"
 
 namespace uroce::cli {
 
@@ -56,14 +53,14 @@ struct Place {
 // One daemon process for each network namespace and user.
 std::map<std::pair<uint64_t, uid_t>, Place> daemons() {
   std::map<std::pair<uint64_t, uid_t>, Place> found;
-  std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc", none)) {
-    const pid_t pid = std::atoi(entry.path().filename().c_str());
-    if (pid <= 0 || daemon::command_name(pid) != "uroced") continue;
+  for (const pid_t pid : all_processes()) {
+    if (command_name(pid) != "uroced") continue;
     struct stat process {
     }, netns{};
-    if (stat(entry.path().c_str(), &process) != 0 || stat((entry.path() / "ns/net").c_str(), &netns) != 0)
+    if (stat(fmt::format("/proc/{}", pid).c_str(), &process) != 0 ||
+        stat(fmt::format("/proc/{}/ns/net", pid).c_str(), &netns) != 0) {
       continue;
+    }
     if (geteuid() != 0 && process.st_uid != geteuid()) continue;
     found.insert({{netns.st_ino, process.st_uid}, {pid, process.st_uid}});
   }
@@ -76,7 +73,7 @@ bool enter(const Place& place) {
   }, other{};
   if (stat("/proc/self/ns/net", &own) != 0 || stat(path.c_str(), &other) != 0) return false;
   if (own.st_ino != other.st_ino) {
-    const daemon::Fd netns(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    const Fd netns(open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!netns || setns(netns.get(), CLONE_NEWNET) != 0) return false;
   }
   // A daemon listens to its own user only.
