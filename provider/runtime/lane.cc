@@ -117,7 +117,16 @@ void Lane::settle_debts() {
   drain();
 }
 
+void Lane::follow_device_page() {
+  uroce_device_page page;
+  page_.copy(page);
+  page_sequence_ = page.sequence;
+  const auto mtu = static_cast<engine::PathMtu>(page.active_mtu);
+  if (mtu >= engine::PathMtu::mtu_256 && mtu <= engine::PathMtu::mtu_4096) engine_.set_port_mtu(mtu);
+}
+
 void Lane::drain() {
+  if (page_.sequence() != page_sequence_) follow_device_page();
   if (engine_.has_rings()) engine_.take_rings(now_);
   for (int i = 0; i < kBatchesPerDrain && transmit(); ++i) {
   }

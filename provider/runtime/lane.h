@@ -61,6 +61,7 @@ class Lane final : private transport::PacketSink {
   void hold_acknowledgements(bool received);
   bool destination_is_ours(const engine::RxMeta& meta);
   void publish_deadline();
+  void follow_device_page();  // the netdev's MTU
 
   std::atomic<bool> held_{false};
   int saved_cancel_state_ = 0;
@@ -82,6 +83,7 @@ class Lane final : private transport::PacketSink {
   engine::Time held_until_;
   wire::Gid last_destination_;  // found in the GID table at page sequence last_sequence_
   uint32_t last_sequence_ = 1;
+  uint32_t page_sequence_ = 1;  // of the device page that the engine knows
   uint64_t foreign_destination_ = 0;
 };
 
