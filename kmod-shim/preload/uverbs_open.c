@@ -31,7 +31,9 @@ static int become_device(int fd, uint32_t minor) {
 int uverbs_open(uint32_t minor, int flags) {
   struct world world;
   if (!world_get(&world)) return -world.error;
-  const int fd = daemon_connect(world.daemon_name, world.euid);
+  int fd = daemon_connect(world.daemon_name, world.euid);
+  // The daemon that was remembered has left.
+  if (fd == -ECONNREFUSED && world_ask(&world)) fd = daemon_connect(world.daemon_name, world.euid);
   if (fd < 0) return fd == -ECONNREFUSED ? -ENODEV : fd;
   const int error = become_device(fd, minor);
   if (error != 0) {
