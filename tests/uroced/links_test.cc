@@ -109,6 +109,7 @@ TEST_F(Links, address_and_port_changes_are_followed_and_told_once) {
   ip("link set v1 down");
   EXPECT_EQ(client.next_event(), kPortError);
   EXPECT_TRUE(becomes_true([&] { return read("sys/class/infiniband/ur0/ports/1/state") == "1: DOWN"; }));
+  EXPECT_EQ(device()["counters"]["link_downed"], 1);
   ip("link set v1 up");
   EXPECT_EQ(client.next_event(), kPortActive);
   EXPECT_EQ(client.next_event(300), 0u) << "once each";

@@ -51,7 +51,7 @@ class SysfsTreeTest : public ::testing::Test {
 };
 
 TEST_F(SysfsTreeTest, a_device_has_what_libibverbs_reads) {
-  SysfsTree tree(root);
+  SysfsTree tree(root, true);
   tree.write_device(device);
   EXPECT_EQ(read("sys/class/infiniband_verbs/abi_version"), "6\n");
   EXPECT_EQ(read("sys/class/infiniband_verbs/uverbs1/ibdev"), "ur0\n");
@@ -67,8 +67,15 @@ TEST_F(SysfsTreeTest, a_device_has_what_libibverbs_reads) {
   EXPECT_TRUE(exists("dev/infiniband/rdma_cm"));
 }
 
+TEST_F(SysfsTreeTest, without_a_connection_manager_its_files_are_absent) {
+  SysfsTree tree(root, false);
+  EXPECT_TRUE(exists("dev/infiniband"));
+  EXPECT_FALSE(exists("dev/infiniband/rdma_cm"));
+  EXPECT_FALSE(exists("sys/class/misc/rdma_cm"));
+}
+
 TEST_F(SysfsTreeTest, the_port_reads_as_the_kernels) {
-  SysfsTree tree(root);
+  SysfsTree tree(root, true);
   tree.write_device(device);
   const std::string port = "sys/class/infiniband/ur0/ports/1/";
   EXPECT_EQ(read(port + "state"), "4: ACTIVE\n");
@@ -83,7 +90,7 @@ TEST_F(SysfsTreeTest, the_port_reads_as_the_kernels) {
 }
 
 TEST_F(SysfsTreeTest, changes_leave_the_devices_time_stamp_alone) {
-  SysfsTree tree(root);
+  SysfsTree tree(root, true);
   tree.write_device(device);
   tree.write_counters(device, {});
   struct stat before {
@@ -110,11 +117,11 @@ TEST_F(SysfsTreeTest, changes_leave_the_devices_time_stamp_alone) {
 }
 
 TEST_F(SysfsTreeTest, a_second_worker_finds_and_changes_the_files_of_the_first) {
-  { SysfsTree(root).write_device(device); }
+  { SysfsTree(root, true).write_device(device); }
   struct stat before {
   }, after{};
   ASSERT_EQ(stat((root + "/sys/class/infiniband/ur0").c_str(), &before), 0);
-  SysfsTree tree(root);
+  SysfsTree tree(root, true);
   device.up = false;
   tree.write_device(device);
   ASSERT_EQ(stat((root + "/sys/class/infiniband/ur0").c_str(), &after), 0);
@@ -124,7 +131,7 @@ TEST_F(SysfsTreeTest, a_second_worker_finds_and_changes_the_files_of_the_first) 
 }
 
 TEST_F(SysfsTreeTest, rename_and_remove) {
-  SysfsTree tree(root);
+  SysfsTree tree(root, true);
   tree.write_device(device);
   device.name = "roce7";
   tree.rename_device(device, "ur0");
@@ -144,7 +151,7 @@ TEST_F(SysfsTreeTest, host_devices_appear_as_links_and_go_with_them) {
   fs::create_directories(host + "/dev/infiniband");
   std::ofstream(host + "/dev/infiniband/uverbs0") << "";
   {
-    SysfsTree tree(root);
+    SysfsTree tree(root, true);
     tree.write_device(device);
     tree.link_host_devices(host + "/sys", host + "/dev");
     EXPECT_TRUE(exists("sys/class/infiniband/mlx5_0"));
@@ -152,7 +159,7 @@ TEST_F(SysfsTreeTest, host_devices_appear_as_links_and_go_with_them) {
     EXPECT_TRUE(fs::is_symlink(root + "/dev/infiniband/uverbs0"));
     EXPECT_FALSE(fs::is_symlink(root + "/dev/infiniband/uverbs1"));
   }
-  SysfsTree tree(root);
+  SysfsTree tree(root, true);
   tree.link_host_devices(host + "/sys", host + "/dev");
   fs::remove_all(host + "/sys/class/infiniband/mlx5_0");
   tree.link_host_devices(host + "/sys", host + "/dev");
@@ -162,7 +169,7 @@ TEST_F(SysfsTreeTest, host_devices_appear_as_links_and_go_with_them) {
 }
 
 TEST_F(SysfsTreeTest, trouble_is_told_not_thrown) {
-  SysfsTree tree(root);
+  SysfsTree tree(root, true);
   fs::remove_all(root + "/sys/devices");
   std::ofstream(root + "/sys/devices") << "in the way";
   tree.write_device(device);

@@ -228,6 +228,7 @@ void DeviceSet::refresh(uint32_t position) {
   const uint32_t state = link->up && link->running ? kActive : kDown;
   const bool port_changed = state != device.port_state;
   device.port_state = state;
+  if (port_changed && state == kDown) device.retired_counters[UROCE_CNT_LINK_DOWNED]++;
   publish(position);
   if (port_changed) listener_.port_event(position, state == kActive ? kEventPortActive : kEventPortError);
   if (gids.changed) listener_.port_event(position, kEventGidChange);

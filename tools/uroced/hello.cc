@@ -33,6 +33,8 @@ void Hello::on_hello(uint32_t connection, const Message& message) {
         geteuid(), record.uid, geteuid());
   } else {
     std::memcpy(&hello, message.payload.data(), sizeof hello);
+    hello.version[sizeof hello.version - 1] = '\0';
+    note_version(hello.version, record.pid);
     status = take_role(connection, hello, grant, why);
   }
   std::snprintf(told.text, sizeof told.text, "%s", why.c_str());
@@ -48,6 +50,15 @@ void Hello::on_hello(uint32_t connection, const Message& message) {
   connections_.reply(connection, message.header, status, std::as_bytes(std::span(&told, 1)),
                      has_grant ? std::span<const int>(descriptors) : std::span<const int>{});
   if (status != 0 || hello.role == UROCE_ROLE_WORLD) connections_.close_after_reply(connection);
+}
+
+void Hello::note_version(const char* version, uint32_t pid) {
+  constexpr size_t kMostRemembered = 16;
+  if (std::strcmp(version, UROCE_VERSION) == 0 || other_versions_.size() >= kMostRemembered) return;
+  if (!other_versions_.insert(version).second) return;
+  spdlog::warn(
+      "process {} is of uroce {}, this daemon of {}: run `uroce stop` when it may go, then both are one", pid,
+      version, UROCE_VERSION);
 }
 
 int Hello::take_role(uint32_t connection, const uroce_hello& hello, Broker::Grant& grant, std::string& why) {

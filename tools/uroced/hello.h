@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <set>
 #include <string>
 
 #include "tools/uroced/broker.h"
@@ -27,6 +28,8 @@ class Hello {
   void on_hello(uint32_t connection, const Message& message);
 
  private:
+  // One protocol, two builds: it works, but somebody will wonder. Told once.
+  void note_version(const char* version, uint32_t pid);
   int take_role(uint32_t connection, const uroce_hello& hello, Broker::Grant& grant, std::string& why);
   int open_device(uint32_t connection, uint32_t minor, std::string& why);
 
@@ -36,6 +39,7 @@ class Hello {
   SlotGroup& slots_;
   Broker& broker_;
   std::function<Facts()> facts_;
+  std::set<std::string> other_versions_;
 };
 
 }  // namespace uroce::daemon

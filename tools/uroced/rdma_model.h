@@ -7,6 +7,9 @@
 
 namespace uroce::daemon {
 
+// Whether there is a connection manager behind role RDMA_CM.
+constexpr bool kHasRdmaCm = false;
+
 class DaemonModel final : public netlink::RdmaModel {
  public:
   DaemonModel(Registry& registry, DeviceSet& devices, Contexts& contexts)
@@ -25,7 +28,7 @@ class DaemonModel final : public netlink::RdmaModel {
   std::vector<netlink::QpView> qps(uint32_t device_index) const override;
   std::vector<netlink::CmIdView> cm_ids(uint32_t) const override { return {}; }
   std::vector<netlink::CounterView> counters(uint32_t device_index) const override;
-  bool has_rdma_cm() const override { return false; }
+  bool has_rdma_cm() const override { return kHasRdmaCm; }
 
  private:
   template <typename Visit>  // Visit(uint32_t slot, const ContextRecord&, uint32_t index, const

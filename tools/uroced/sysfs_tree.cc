@@ -41,12 +41,14 @@ void write_sysfs_links(TreeWriter& tree, const DeviceFacts& device) {
 
 }  // namespace
 
-SysfsTree::SysfsTree(const std::string& root) : writer_(root) {
-  for (const char* path : {"sys/class/infiniband", "sys/class/infiniband_verbs", "sys/class/misc/rdma_cm",
-                           "sys/devices/platform", "dev/infiniband"}) {
+SysfsTree::SysfsTree(const std::string& root, bool has_rdma_cm) : writer_(root) {
+  for (const char* path :
+       {"sys/class/infiniband", "sys/class/infiniband_verbs", "sys/devices/platform", "dev/infiniband"}) {
     writer_.directory(path);
   }
   writer_.file("sys/class/infiniband_verbs/abi_version", fmt::format("{}\n", IB_USER_VERBS_ABI_VERSION));
+  if (!has_rdma_cm) return;
+  writer_.directory("sys/class/misc/rdma_cm");
   writer_.file("sys/class/misc/rdma_cm/abi_version", fmt::format("{}\n", kCmAbiVersion));
   writer_.file("sys/class/misc/rdma_cm/dev",
                fmt::format("{}:{}\n", UROCE_RDMA_CM_MAJOR, UROCE_RDMA_CM_MINOR));

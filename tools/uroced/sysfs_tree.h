@@ -21,8 +21,9 @@ namespace uroce::daemon {
 
 class SysfsTree {
  public:
-  // `root`: from make_tree_directory(), or that of an earlier worker.
-  explicit SysfsTree(const std::string& root);
+  // `root`: from make_tree_directory(), or that of an earlier worker. Without a connection manager its files
+  // are not there, as where the kernel's module is not loaded; the host's own then show through.
+  SysfsTree(const std::string& root, bool has_rdma_cm);
 
   const std::string& root() const { return writer_.root(); }
 

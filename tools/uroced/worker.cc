@@ -33,7 +33,7 @@ class Worker final : public ConnectionUser, public DeviceListener {
       : registry_(*inheritance.state),
         keeper_(std::move(inheritance.keeper), std::move(inheritance.kept)),
         routes_(routes),
-        tree_(tree),
+        tree_(tree, kHasRdmaCm),
         events_(loop_, keeper_),
         slots_(registry_, keeper_),
         connections_(loop_, registry_, keeper_, std::move(inheritance.listener), *this),
