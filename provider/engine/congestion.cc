@@ -47,22 +47,24 @@ void Destination::on_loss(Time now, uint32_t mtu_charge) {
   if (may_cut(now)) cut_to(window_ / 2, mtu_charge);
 }
 
-void Destination::on_timeout(Time now, uint32_t mtu_charge) {
-  // Everything under way is gone, or the peer is off the CPU: begin again with little, and grow back quickly
-  // to half.
+void Destination::on_timeout(Time now, uint32_t mtu_charge, bool repeated) {
   if (!may_cut(now)) return;
   const uint32_t half = std::max(window_ / 2, 2 * mtu_charge);
   const uint32_t undo_window = std::max(window_, undo_window_);
   const uint32_t undo_threshold = std::max(threshold_, undo_threshold_);
-  cut_to(2 * mtu_charge, mtu_charge);
+  // The first time it is most likely the end of a burst that was lost. After that everything under way is
+  // gone: begin again with little, and grow back quickly to half.
+  cut_to(repeated ? 2 * mtu_charge : half, mtu_charge);
   threshold_ = half;
   undo_window_ = undo_window;
   undo_threshold_ = undo_threshold;
 }
 
-void Destination::undo_timeout() {
-  window_ = std::max(window_, undo_window_);
-  threshold_ = std::max(threshold_, undo_threshold_);
+void Destination::on_timeout_answered(bool lost) {
+  if (!lost) {
+    window_ = std::max(window_, undo_window_);
+    threshold_ = std::max(threshold_, undo_threshold_);
+  }
   undo_window_ = undo_threshold_ = 0;
 }
 

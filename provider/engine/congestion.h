@@ -45,8 +45,9 @@ class Destination {
   // ---- what the peer says -----------------------------------------------------------------------
   void on_acknowledged(uint64_t charge, uint32_t mtu_charge);
   void on_loss(Time now, uint32_t mtu_charge);
-  void on_timeout(Time now, uint32_t mtu_charge);
-  void undo_timeout();  // the last one was no loss
+  void on_timeout(Time now, uint32_t mtu_charge, bool repeated);
+  // What the last timeout was: a loss, or a peer that was slow. The latter gives the window back.
+  void on_timeout_answered(bool lost);
   void on_congestion_notification(Time now, uint32_t mtu_charge);
   void on_round_trip(int64_t ns);
 

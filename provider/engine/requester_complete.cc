@@ -174,7 +174,7 @@ void set_una(Core& core, Qp& qp, Time now, wire::Psn una) {
   const int32_t packets = una.distance_from(req.una);
   if (packets <= 0) return;
   // More than the probe has arrived: nothing was lost, the peer was only slow.
-  if (req.probe == RequesterState::Probe::wait && packets > 1) qp.destination->undo_timeout();
+  if (req.probe == RequesterState::Probe::wait) qp.destination->on_timeout_answered(packets == 1);
   req.una = una;
   req.restarted = false;
   req.backoff = 0;

@@ -114,7 +114,7 @@ void on_timer(Core& core, Qp& qp, Time now) {
     return fail_head(core, qp, now, WcStatus::retry_exceeded, VendorError::no_answer, StateReason::no_answer);
   }
   ++core.counters.timeouts;
-  qp.destination->on_timeout(now, charge_of(qp.mtu));
+  qp.destination->on_timeout(now, charge_of(qp.mtu), req.backoff != 0);
   if (req.backoff < 8) ++req.backoff;
   go_back(core, qp);
   req.probe = RequesterState::Probe::send;

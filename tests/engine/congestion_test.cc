@@ -53,16 +53,30 @@ TEST(Congestion, a_timeout_begins_again_and_is_undone_when_nothing_was_lost) {
   Destination d(config, PathId{1}, 3);
   for (int i = 0; i < 10'000; ++i) d.on_acknowledged(kCharge, kCharge);
   const uint32_t full = d.window();
-  d.on_timeout(Time{5'000'000'000}, kCharge);
+  d.on_timeout(Time{5'000'000'000}, kCharge, false);
+  EXPECT_EQ(d.window(), full / 2);
+  d.on_timeout(Time{5'100'000'000}, kCharge, true);
   EXPECT_EQ(d.window(), 2 * kCharge);
-  d.undo_timeout();
+  d.on_timeout_answered(false);
   EXPECT_EQ(d.window(), full);
-  d.undo_timeout();
+  d.on_timeout_answered(false);
   EXPECT_EQ(d.window(), full);
-  d.on_timeout(Time{6'000'000'000}, kCharge);
+  d.on_timeout(Time{6'000'000'000}, kCharge, true);
   d.on_loss(Time{7'000'000'000}, kCharge);
-  d.undo_timeout();  // the loss was real
+  d.on_timeout_answered(false);  // too late: a loss was seen meanwhile
   EXPECT_EQ(d.window(), 2 * kCharge);
+}
+
+TEST(Congestion, a_timeout_that_was_a_loss_is_not_undone_by_a_later_one) {
+  const EngineConfig config;
+  Destination d(config, PathId{1}, 3);
+  for (int i = 0; i < 10'000; ++i) d.on_acknowledged(kCharge, kCharge);
+  const uint32_t full = d.window();
+  d.on_timeout(Time{5'000'000'000}, kCharge, false);
+  d.on_timeout_answered(true);
+  d.on_timeout(Time{6'000'000'000}, kCharge, false);
+  d.on_timeout_answered(false);
+  EXPECT_EQ(d.window(), full / 2);
 }
 
 TEST(Congestion, a_notification_takes_a_quarter) {
