@@ -23,7 +23,7 @@ enum descriptor_kind {
 
 struct descriptor {
   _Atomic uint64_t inode;  // 0: free; written last
-  uint64_t device;
+  _Atomic uint64_t device;
   uint32_t generation;  // of the process that made it
   enum descriptor_kind kind;
   _Atomic uint32_t users;  // calls that are at work with it

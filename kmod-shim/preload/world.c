@@ -57,6 +57,14 @@ static void ask(struct world* out) {
   out->asked_ms = now_ms();
 }
 
+// A daemon that leaves takes its tree along.
+static bool is_still_true(const struct world* world, uint64_t netns, uint32_t euid) {
+  if (world->asked_ms == 0 || now_ms() - world->asked_ms >= remembered_ms) return false;
+  if (world->netns != netns || world->euid != euid) return false;
+  struct stat st;
+  return world->error != 0 || raw_stat_at(AT_FDCWD, world->tree, &st, 0) == 0;
+}
+
 static bool get(struct world* out, bool fresh) {
   struct process_state* process = process_state();
   process_generation();
@@ -69,9 +77,7 @@ static bool get(struct world* out, bool fresh) {
   struct world* cached = &process->cached;
   const uint64_t netns = current_netns();
   const uint32_t euid = (uint32_t)RAW(SYS_geteuid);
-  const bool usable = cached->asked_ms != 0 && now_ms() - cached->asked_ms < remembered_ms &&
-                      cached->netns == netns && cached->euid == euid;
-  if (fresh || !usable) {
+  if (fresh || !is_still_true(cached, netns, euid)) {
     *cached = (struct world){.netns = netns, .euid = euid};
     ask(cached);
   }

@@ -12,9 +12,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "tests/preload/device.h"
 #include "tests/preload/fake_daemon.h"
@@ -207,6 +211,35 @@ TEST_F(Descriptors, fork__the_child_can_open_the_device_for_itself) {
   int status = -1;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
+}
+
+// Devices come and go in all threads, each with its own events; numbers pass from one thread to the other all
+// the time.
+TEST_F(Descriptors, threads__open_use_and_close) {
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (uint64_t t = 1; t <= 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (uint64_t i = 1; i <= 50; ++i) {
+        Device own;
+        const int channel = own.is_open() ? own.create_channel() : -1;
+        const auto cq = own.create_cq(channel, t << 32 | i);
+        bool good = channel >= 0 && cq && own.complete(*cq) == 0 && own.complete(*cq) == 0;
+        ib_uverbs_comp_event_desc record{};
+        good = good && read(channel, &record, sizeof record) == sizeof record &&
+               record.cq_handle == (t << 32 | i);
+        const auto told = good ? own.destroy_cq(*cq) : std::nullopt;
+        if (!told || told->comp_events_reported != 1) ++wrong;
+        close(channel);
+        const int file = open("/dev/null", O_WRONLY);
+        if (write(file, "not for a device", 16) != 16) ++wrong;
+        close(file);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(device_.any_command(), 0);
 }
 
 // More than there are records: those of closed descriptors are found and used again.

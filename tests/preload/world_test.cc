@@ -37,6 +37,13 @@ TEST(World, many_looks__one_question) {
   EXPECT_LT(daemon.hellos(UROCE_ROLE_WORLD), 50);
 }
 
+TEST(World, another_daemon__is_found_when_the_first_has_left) {
+  for (int i = 0; i < 3; ++i) {
+    FakeDaemon daemon;
+    EXPECT_TRUE(tree_is_there()) << i;
+  }
+}
+
 TEST(World, setns__another_namespace_has_another_world) {
   FakeDaemon daemon;
   ASSERT_TRUE(tree_is_there());
