@@ -4,13 +4,16 @@
 #include <poll.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <time.h>
 
 #include "kmod-shim/preload/raw.h"
 
-// A daemon that does not answer a greeting must not hold up a program that merely looked at a path.
+// A daemon that does not take a connection or answer a greeting must not hold up a program that merely looked
+// at a path.
 static const int hello_timeout_ms = 5000;
+static const struct timeval connect_timeout = {.tv_sec = 5};
 
 static socklen_t daemon_address(uint32_t uid, struct sockaddr_un* address) {
   *address = (struct sockaddr_un){.sun_family = AF_UNIX};
@@ -32,6 +35,7 @@ static socklen_t daemon_address(uint32_t uid, struct sockaddr_un* address) {
 int daemon_connect(uint32_t name_uid, uint32_t euid) {
   const int fd = raw_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   if (fd < 0) return fd;
+  RAW(SYS_setsockopt, fd, SOL_SOCKET, SO_SNDTIMEO, &connect_timeout, sizeof connect_timeout);
   struct sockaddr_un address;
   const socklen_t length = daemon_address(name_uid, &address);
   long result;
