@@ -10,14 +10,22 @@ Destination::Destination(const EngineConfig& config, PathId path, uint32_t slot)
     : path_(path),
       slot_(slot),
       max_window_(config.max_window_bytes),
-      window_(std::min(
+      start_window_(std::min(
           {config.start_window_bytes, config.start_window_packets * kMinCharge, config.max_window_bytes})),
+      window_(start_window_),
       threshold_(config.max_window_bytes) {
   first_window_ = std::min(config.burst_bytes, window_);
 }
 
-void Destination::on_acknowledged(uint64_t charge, uint32_t mtu_charge) {
+void Destination::on_begin(Time now) {
+  if (window_ <= start_window_ || now - last_heard_ < retransmission_timeout_ns()) return;
+  threshold_ = std::max(threshold_, window_ / 4 * 3);  // it grows back quickly to nearly what it was
+  window_ = start_window_;
+}
+
+void Destination::on_acknowledged(Time now, uint64_t charge, uint32_t mtu_charge) {
   heard_ = true;
+  last_heard_ = now;
   if (window_ < threshold_) {
     window_ = static_cast<uint32_t>(std::min<uint64_t>(window_ + charge, max_window_));
     return;

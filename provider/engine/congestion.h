@@ -43,7 +43,10 @@ class Destination {
   }
 
   // ---- what the peer says -----------------------------------------------------------------------
-  void on_acknowledged(uint64_t charge, uint32_t mtu_charge);
+  // The first packet after everything was acknowledged: a peer that was left alone for long may be asleep,
+  // and its buffer takes no more than that of a new one.
+  void on_begin(Time now);
+  void on_acknowledged(Time now, uint64_t charge, uint32_t mtu_charge);
   void on_loss(Time now, uint32_t mtu_charge);
   void on_timeout(Time now, uint32_t mtu_charge, bool repeated);
   // What the last timeout was: a loss, or a peer that was slow. The latter gives the window back.
@@ -76,11 +79,13 @@ class Destination {
   uint32_t slot_;
   uint32_t max_window_;
   uint32_t first_window_;  // until the peer was heard: a burst that any receive buffer holds
+  uint32_t start_window_;  // of a peer that was heard
   uint32_t window_;
   uint32_t threshold_;  // slow start below
   bool heard_ = false;
   uint64_t in_flight_ = 0;
   uint64_t growth_ = 0;  // charge acknowledged towards the next packet of growth
+  Time last_heard_{};
   Time last_cut_{-1'000'000'000};
   uint32_t undo_window_ = 0;  // before the last timeout; 0: nothing to undo
   uint32_t undo_threshold_ = 0;

@@ -34,6 +34,9 @@ void retire(Core& core, Qp& qp, Time now);
 // Back to the oldest packet without an answer, once per loss.
 void restart(Core& core, Qp& qp, Time now);
 void go_back(Core& core, Qp& qp);
+// The opposite: what was sent is still on its way. Sending goes on behind it, if there is something to send;
+// a hole would be reported then.
+void go_on_in_front(Core& core, Qp& qp);
 void update_charge(Core& core, Qp& qp);
 // The request at `index` failed here; reported when those before it are done.
 void fail_request(Core& core, Qp& qp, Time now, uint32_t index, WcStatus status, VendorError reason);

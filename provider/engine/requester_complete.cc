@@ -174,7 +174,8 @@ void set_una(Core& core, Qp& qp, Time now, wire::Psn una) {
   const int32_t packets = una.distance_from(req.una);
   if (packets <= 0) return;
   // More than the probe has arrived: nothing was lost, the peer was only slow.
-  if (req.probe == RequesterState::Probe::wait) qp.destination->on_timeout_answered(packets == 1);
+  const bool was_slow = req.probe == RequesterState::Probe::wait && packets > 1;
+  if (req.probe == RequesterState::Probe::wait) qp.destination->on_timeout_answered(!was_slow);
   req.una = una;
   req.restarted = false;
   req.backoff = 0;
@@ -186,7 +187,7 @@ void set_una(Core& core, Qp& qp, Time now, wire::Psn una) {
     req.timing = false;
     qp.destination->on_round_trip(now - req.timed_at);
   }
-  qp.destination->on_acknowledged(static_cast<uint64_t>(packets) * charge, charge);
+  qp.destination->on_acknowledged(now, static_cast<uint64_t>(packets) * charge, charge);
   // Answered beyond where we are repeating: nothing before that need be sent again. retire() moves the cursor
   // along.
   if (req.send_psn.before(una)) {
@@ -194,6 +195,7 @@ void set_una(Core& core, Qp& qp, Time now, wire::Psn una) {
     req.reads_in_flight = 0;
   }
   if (req.send_psn == una) req.reads_in_flight = 0;
+  if (was_slow) go_on_in_front(core, qp);
   update_charge(core, qp);
   qp.retransmit_at = kNever;
   arm_retransmission(core, qp, now);

@@ -78,6 +78,20 @@ void go_back(Core& core, Qp& qp) {
   update_charge(core, qp);
 }
 
+void go_on_in_front(Core& core, Qp& qp) {
+  RequesterState& req = qp.req;
+  if (req.head == req.begun || qp.current() != QpState::rts) return;
+  for (uint32_t i = req.head; i != req.begun; ++i) {
+    if (is_read_like(qp.send_queue.at(i).opcode)) return;  // whose answers are counted as they are asked for
+  }
+  const bool last_is_sent = qp.send_queue.at(req.begun - 1).lies_before(req.next_psn);
+  if (last_is_sent && qp.send_queue.ring().tail() == req.begun) return;
+  req.cursor = last_is_sent ? req.begun : req.begun - 1;
+  req.send_psn = req.next_psn;
+  req.gather_valid = false;
+  update_charge(core, qp);
+}
+
 void restart(Core& core, Qp& qp, Time now) {
   RequesterState& req = qp.req;
   if (req.rnr_waiting || !outstanding(req)) return;

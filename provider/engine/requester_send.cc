@@ -222,13 +222,14 @@ CopyResult write_payload(Core& core, Qp& qp, const SendWqe& wqe, const Plan& pla
 
 // ---- may it leave? ------------------------------------------------------------------------------
 
-bool may_leave(Qp& qp, const SendWqe& wqe, const Plan& plan) {
+bool may_leave(Qp& qp, Time now, const SendWqe& wqe, const Plan& plan) {
   RequesterState& req = qp.req;
   if (!qp.reliable()) return true;
   if (req.probe == RequesterState::Probe::wait) return false;
   if (is_read_like(wqe.opcode) && req.reads_in_flight >= qp.attributes.max_rd_atomic) return false;
   if (req.probe == RequesterState::Probe::send) return true;
   Destination& destination = *qp.destination;
+  if (destination.in_flight() == 0) destination.on_begin(now);
   if (destination.admits(plan.psns * charge_of(qp.mtu), req.charged == 0)) return true;
   destination.waiting.push_back(qp);
   return false;
@@ -326,7 +327,7 @@ Turn transmit(Core& core, Qp& qp, Time now, TxBatch& batch, int64_t& quantum) {
     }
     if (quantum <= 0) return Turn::more;
     make_plan(qp, wqe, plan);
-    if (!may_leave(qp, wqe, plan)) return Turn::idle;
+    if (!may_leave(qp, now, wqe, plan)) return Turn::idle;
     switch (send_packet(core, qp, now, wqe, plan, batch)) {
       case Sent::no_room: return Turn::batch_full;
       case Sent::failed: return Turn::idle;

@@ -14,26 +14,27 @@ using engine::EngineConfig;
 using engine::kMinCharge;
 
 constexpr uint32_t kCharge = kMinCharge;
+constexpr Time kStart{1'000'000'000};
 
 TEST(Congestion, an_unheard_peer_gets_one_burst) {
   const EngineConfig config;
   Destination d(config, PathId{1}, 3);
   EXPECT_EQ(d.window(), config.burst_bytes);
-  d.on_acknowledged(kCharge, kCharge);
+  d.on_acknowledged(kStart, kCharge, kCharge);
   EXPECT_GE(d.window(), config.start_window_bytes);
 }
 
 TEST(Congestion, grows_to_the_limit_and_no_further) {
   const EngineConfig config;
   Destination d(config, PathId{1}, 3);
-  for (int i = 0; i < 10'000; ++i) d.on_acknowledged(kCharge, kCharge);
+  for (int i = 0; i < 10'000; ++i) d.on_acknowledged(kStart, kCharge, kCharge);
   EXPECT_EQ(d.window(), config.max_window_bytes);
 }
 
 TEST(Congestion, a_loss_halves_once_a_round_trip_and_growth_is_slow_afterwards) {
   const EngineConfig config;
   Destination d(config, PathId{1}, 3);
-  for (int i = 0; i < 10'000; ++i) d.on_acknowledged(kCharge, kCharge);
+  for (int i = 0; i < 10'000; ++i) d.on_acknowledged(kStart, kCharge, kCharge);
   d.on_round_trip(100'000);
   const uint32_t full = d.window();
   Time now{5'000'000'000};
@@ -44,14 +45,14 @@ TEST(Congestion, a_loss_halves_once_a_round_trip_and_growth_is_slow_afterwards) 
   EXPECT_EQ(d.window(), full / 4);
   const uint32_t before = d.window();
   for (uint32_t acknowledged = 0; acknowledged < before; acknowledged += kCharge)
-    d.on_acknowledged(kCharge, kCharge);
+    d.on_acknowledged(kStart, kCharge, kCharge);
   EXPECT_EQ(d.window(), before + kCharge);
 }
 
 TEST(Congestion, a_timeout_begins_again_and_is_undone_when_nothing_was_lost) {
   const EngineConfig config;
   Destination d(config, PathId{1}, 3);
-  for (int i = 0; i < 10'000; ++i) d.on_acknowledged(kCharge, kCharge);
+  for (int i = 0; i < 10'000; ++i) d.on_acknowledged(kStart, kCharge, kCharge);
   const uint32_t full = d.window();
   d.on_timeout(Time{5'000'000'000}, kCharge, false);
   EXPECT_EQ(d.window(), full / 2);
@@ -70,7 +71,7 @@ TEST(Congestion, a_timeout_begins_again_and_is_undone_when_nothing_was_lost) {
 TEST(Congestion, a_timeout_that_was_a_loss_is_not_undone_by_a_later_one) {
   const EngineConfig config;
   Destination d(config, PathId{1}, 3);
-  for (int i = 0; i < 10'000; ++i) d.on_acknowledged(kCharge, kCharge);
+  for (int i = 0; i < 10'000; ++i) d.on_acknowledged(kStart, kCharge, kCharge);
   const uint32_t full = d.window();
   d.on_timeout(Time{5'000'000'000}, kCharge, false);
   d.on_timeout_answered(true);
@@ -79,10 +80,24 @@ TEST(Congestion, a_timeout_that_was_a_loss_is_not_undone_by_a_later_one) {
   EXPECT_EQ(d.window(), full / 2);
 }
 
+TEST(Congestion, a_peer_left_alone_gets_no_more_than_a_new_one_but_quickly_back_to_what_it_had) {
+  const EngineConfig config;
+  Destination d(config, PathId{1}, 3);
+  for (int i = 0; i < 10'000; ++i) d.on_acknowledged(kStart, kCharge, kCharge);
+  d.on_round_trip(100'000);
+  const uint32_t full = d.window();
+  d.on_begin(kStart + 500'000);
+  EXPECT_EQ(d.window(), full);
+  d.on_begin(kStart + 50'000'000);
+  EXPECT_EQ(d.window(), config.start_window_bytes);
+  for (uint32_t sent = 0; sent < full; sent += kCharge) d.on_acknowledged(kStart, kCharge, kCharge);
+  EXPECT_EQ(d.window(), full);
+}
+
 TEST(Congestion, a_notification_takes_a_quarter) {
   const EngineConfig config;
   Destination d(config, PathId{1}, 3);
-  for (int i = 0; i < 10'000; ++i) d.on_acknowledged(kCharge, kCharge);
+  for (int i = 0; i < 10'000; ++i) d.on_acknowledged(kStart, kCharge, kCharge);
   const uint32_t full = d.window();
   d.on_congestion_notification(Time{5'000'000'000}, kCharge);
   EXPECT_EQ(d.window(), full / 4 * 3);

@@ -148,6 +148,32 @@ TEST(Loss, a_peer_that_sleeps_for_tens_of_milliseconds_costs_no_retry) {
   EXPECT_TRUE(w.world.b.memory.holds(w.remote.va, 5'000, 5));
 }
 
+// Its first acknowledgement covers a part only; the rest is not lost, it has not been read yet.
+TEST(Loss, a_slow_peer_is_not_sent_everything_again) {
+  QpOptions options;
+  options.capabilities.max_send_wr = 512;
+  Writer w(options);
+  w.write(0, 200'000);
+  w.world.completions(w.world.a, 1);
+  for (uint64_t i = 1; i <= 300; ++i) w.write(i, 4096);
+  const auto burst = w.world.outgoing(w.world.a);
+  ASSERT_GT(burst.size(), 60u);
+  const uint64_t before = w.world.a.engine.counters().retransmitted_pkts;
+  // B sleeps until the timer has fired, then reads in two portions.
+  const Time fires = *w.world.a.engine.next_deadline();
+  w.world.a.engine.on_deadline(fires);
+  const auto probe = w.world.outgoing(w.world.a);
+  EXPECT_EQ(probe.size(), 1u);
+  for (size_t i = 0; i < burst.size() / 2; ++i) w.world.deliver(w.world.b, burst[i]);
+  for (const Frame& frame : w.world.outgoing(w.world.b)) w.world.deliver(w.world.a, frame);
+  const auto meanwhile = w.world.outgoing(w.world.a);
+  for (size_t i = burst.size() / 2; i < burst.size(); ++i) w.world.deliver(w.world.b, burst[i]);
+  for (const Frame& frame : probe) w.world.deliver(w.world.b, frame);
+  for (const Frame& frame : meanwhile) w.world.deliver(w.world.b, frame);
+  EXPECT_EQ(w.world.completions(w.world.a, 300).back().status, WcStatus::success);
+  EXPECT_EQ(w.world.a.engine.counters().retransmitted_pkts - before, 1u);
+}
+
 TEST(Loss, a_silent_peer_is_asked_several_times_before_it_is_given_up) {
   QpOptions options;
   options.timeout = 8;
