@@ -214,6 +214,17 @@ TEST_F(UverbsObjects, a_context_has_so_many_qps_and_no_more) {
   EXPECT_EQ(status, ENOMEM);
 }
 
+TEST_F(UverbsObjects, as_many_domains_as_announced_and_no_more) {
+  ib_uverbs_query_device_resp device{};
+  ASSERT_EQ(run(IB_USER_VERBS_CMD_QUERY_DEVICE, ib_uverbs_query_device{}, &device), 0);
+  uint32_t last = 0;
+  for (uint32_t i = 0; i < device.max_pd; ++i) ASSERT_NE(last = pd(), 0u) << i;
+  EXPECT_EQ(pd(), 0u);
+  EXPECT_EQ(status, ENOMEM);
+  EXPECT_EQ(dealloc_pd(last), 0);
+  EXPECT_NE(pd(), 0u);
+}
+
 TEST_F(UverbsObjects, limits_are_those_announced) {
   const uint32_t p = pd();
   for (const uint32_t entries : {0u, UROCE_MAX_CQE + 1u}) {
@@ -448,7 +459,7 @@ TEST_F(UverbsObjects, random_commands_keep_the_books) {
   EXPECT_EQ(objects, state->contexts[1].object_count);
   while (state->contexts[1].first_object != 0) release_object(registry, state->contexts[1].first_object);
   EXPECT_EQ(state->contexts[1].object_count, 0u);
-  EXPECT_EQ(state->contexts[1].mr_count, 0u);
+  for (const uint32_t count : state->contexts[1].kind_counts) EXPECT_EQ(count, 0u);
   for (const uint64_t word : state->contexts[1].qp_indices) EXPECT_EQ(word, 0u);
   for (uint32_t i = 1; i <= state->objects_used; ++i) {
     EXPECT_EQ(state->objects[i].kind, ObjectKind::free);

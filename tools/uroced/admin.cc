@@ -24,7 +24,8 @@ namespace {
 
 constexpr int kWantedReceiveBuffer = 4 << 20;
 constexpr std::string_view kTransports[] = {"auto", "udp", "xdp", "local"};
-constexpr std::string_view kKinds[] = {"free", "pd", "mr", "mw", "cq", "qp", "srq", "xrcd", "mcast"};
+constexpr std::string_view kKinds[kObjectKinds] = {"free", "pd",  "mr",   "mw",   "cq",
+                                                   "qp",   "srq", "xrcd", "mcast"};
 
 json failure(const std::string& text) {
   return {{"ok", false}, {"error", text}};
@@ -193,13 +194,9 @@ json Admin::device_status(uint32_t position) const {
 json Admin::context_status(uint32_t slot) const {
   const ContextRecord& context = registry_.context(slot);
   json objects = json::object();
-  for (const auto kind : kKinds) {
-    if (kind != "free") objects[std::string(kind)] = 0;
+  for (uint32_t kind = 1; kind < kObjectKinds; ++kind) {
+    objects[std::string(kKinds[kind])] = context.kind_counts[kind];
   }
-  registry_.for_each_object(slot, [&](uint32_t, const ObjectRecord& object) {
-    json& count = objects[std::string(kKinds[static_cast<uint32_t>(object.kind)])];
-    count = count.get<int>() + 1;
-  });
   return {{"slot", slot},
           {"device", registry_.device(context.device).name},
           {"pid", context.pid},

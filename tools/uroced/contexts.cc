@@ -3,8 +3,10 @@
 
 #include <sys/random.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <ctime>
+#include <iterator>
 
 #include "tools/uroced/log.h"
 
@@ -51,7 +53,8 @@ uint32_t Contexts::open_context(uint32_t device, uint32_t connection) {
   context.pid = registry_.connection(connection).pid;
   context.cookie = cookie;
   context.opened_at = static_cast<uint64_t>(time(nullptr));
-  context.first_object = context.object_count = context.mr_count = context.fatal = 0;
+  context.first_object = context.object_count = context.fatal = 0;
+  std::fill(std::begin(context.kind_counts), std::end(context.kind_counts), 0u);
   registry_.edit(registry_.connection(connection).slot) = slot;
   return slot;
 }

@@ -133,7 +133,7 @@ uint32_t Registry::create_object(uint32_t slot, ObjectKind kind, uint64_t user_h
   if (object.next != 0) edit(state_.objects[object.next]).previous = index;
   edit(owner.first_object) = index;
   edit(owner.object_count)++;
-  if (kind == ObjectKind::mr) edit(owner.mr_count)++;
+  edit(owner.kind_counts[static_cast<uint32_t>(kind)])++;
   return index;
 }
 
@@ -147,7 +147,7 @@ void Registry::destroy_object(uint32_t index) {
   }
   if (object.next != 0) edit(state_.objects[object.next]).previous = object.previous;
   edit(owner.object_count)--;
-  if (object.kind == ObjectKind::mr) edit(owner.mr_count)--;
+  edit(owner.kind_counts[static_cast<uint32_t>(object.kind)])--;
 
   object.kind = ObjectKind::free;
   object.next = object.previous = 0;

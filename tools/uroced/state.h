@@ -44,6 +44,9 @@ struct DeviceRecord {
 // ---- contexts: index = slot
 // --------------------------------------------------------------------------------------
 
+enum class ObjectKind : uint32_t { free = 0, pd, mr, mw, cq, qp, srq, xrcd, mcast };
+constexpr uint32_t kObjectKinds = 9;
+
 enum class SlotState : uint32_t {
   clean = 0,        // nobody has its socket, or it was never made
   live = 1,         // belongs to a context
@@ -60,7 +63,7 @@ struct ContextRecord {
   uint64_t opened_at;  // seconds since the epoch
   uint32_t first_object;
   uint32_t object_count;
-  uint32_t mr_count;
+  uint32_t kind_counts[kObjectKinds];
   uint32_t next_qp_index;  // rolls, also from one owner of the slot to the next
   uint32_t fatal;          // the device was removed
   uint32_t reserved;
@@ -88,8 +91,6 @@ struct ConnectionRecord {
 
 // ---- objects
 // -----------------------------------------------------------------------------------------------------
-
-enum class ObjectKind : uint32_t { free = 0, pd, mr, mw, cq, qp, srq, xrcd, mcast };
 
 struct MrBody {
   uint64_t start, length, iova;

@@ -12,6 +12,7 @@
 #include "tools/uroced/fd.h"
 #include "tools/uroced/registry.h"
 #include "tools/uroced/uverbs_command.h"
+#include "tools/uroced/uverbs_limits.h"
 
 namespace uroce::daemon {
 
@@ -63,9 +64,8 @@ struct UverbsCall {
   // 0 with errno: quota or memory.
   uint32_t create(ObjectKind kind, uint64_t user_handle) {
     const ContextRecord& context = registry.context(slot);
-    constexpr uint32_t kMostObjects = 300'000, kMostRegions = 262'144;
-    const bool too_many =
-        context.object_count >= kMostObjects || (kind == ObjectKind::mr && context.mr_count >= kMostRegions);
+    const bool too_many = context.object_count >= kMostObjects ||
+                          context.kind_counts[static_cast<uint32_t>(kind)] >= most_of(kind);
     const uint32_t index = too_many ? 0 : registry.create_object(slot, kind, user_handle);
     if (index == 0) errno = ENOMEM;
     return index;

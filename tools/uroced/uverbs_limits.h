@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "tools/uroced/state.h"
+
 namespace uroce::daemon {
 
 constexpr uint32_t kMostPds = 32768;
@@ -15,6 +17,22 @@ constexpr uint32_t kMostCqs = 65'536;
 constexpr uint32_t kMostSrqs = 32'768;
 constexpr uint32_t kMostMcastGroups = 8192;
 constexpr uint32_t kMostQpsPerGroup = 56;
+constexpr uint32_t kMostObjects = 300'000;  // of all kinds together, which is not announced
+
+constexpr uint32_t most_of(ObjectKind kind) {
+  switch (kind) {
+    case ObjectKind::pd: return kMostPds;
+    case ObjectKind::mr: return kMostMrs;
+    case ObjectKind::mw: return kMostMws;
+    case ObjectKind::cq: return kMostCqs;
+    case ObjectKind::srq: return kMostSrqs;
+    case ObjectKind::mcast: return kMostMcastGroups * kMostQpsPerGroup;
+    case ObjectKind::free:
+    case ObjectKind::qp:  // its numbers are the limit
+    case ObjectKind::xrcd: return kMostObjects;
+  }
+  return 0;
+}
 
 constexpr uint32_t kDeviceCapabilities =
     IB_UVERBS_DEVICE_BAD_PKEY_CNTR | IB_UVERBS_DEVICE_BAD_QKEY_CNTR | IB_UVERBS_DEVICE_CURR_QP_STATE_MOD |
