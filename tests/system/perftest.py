@@ -44,7 +44,7 @@ def bidirectional():
 
 
 def events():
-    some(*[(program, "-n", "500", "-e") for program in ("ib_send_bw", "ib_send_lat", "ib_read_bw", "ib_read_lat", "ib_write_bw")])
+    some(*[(program, "-n", "500", "-e") for program in ("ib_send_bw", "ib_send_lat", "ib_read_bw", "ib_read_lat")])
 
 
 def inline():
