@@ -8,7 +8,10 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <cstdlib>
 #include <cstring>
 
 #include "provider/transport/udp.h"
@@ -20,7 +23,16 @@ namespace uroce::daemon {
 namespace {
 
 constexpr uint16_t kRocePort = 4791;
-constexpr int kReceiveBuffer = 4 << 20;
+// UROCE_RECEIVE_BUFFER=BYTES asks for another size: to see a program with the small buffers of other
+// machines.
+int receive_buffer() {
+  constexpr int kUsual = 4 << 20, kLeast = 4096, kMost = 64 << 20;
+  const char* text = secure_getenv("UROCE_RECEIVE_BUFFER");
+  if (text == nullptr) return kUsual;
+  int bytes = kUsual;
+  std::from_chars(text, text + std::strlen(text), bytes);
+  return std::clamp(bytes, kLeast, kMost);
+}
 
 void drop_everything(int fd) {
   sock_filter code[] = {{BPF_RET | BPF_K, 0, 0, 0}};
@@ -117,7 +129,7 @@ int SlotGroup::open_port(std::string& why) {
 int SlotGroup::grow_to(uint32_t slot, std::string& why) {
   while (sockets_.size() <= slot) {
     const auto next = static_cast<uint32_t>(sockets_.size());
-    Fd fd(transport::open_receive_socket(ipv6_, kReceiveBuffer));
+    Fd fd(transport::open_receive_socket(ipv6_, receive_buffer()));
     if (!fd) {
       const int error = errno;
       why = fmt::format("cannot make receive socket {} on UDP port {}: {}", next, kRocePort,
