@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "provider/engine/requester.h"
+#include "provider/engine/unreliable_pace.h"
 #include "provider/wire/ip_header.h"
 
 namespace uroce::engine::datagram {
@@ -108,6 +109,7 @@ Turn transmit(Core& core, Qp& qp, Time now, TxBatch& batch, int64_t& quantum) {
   RequesterState& req = qp.req;
   while (qp.current() == QpState::rts && req.begun != qp.send_queue.ring().tail()) {
     if (quantum <= 0) return Turn::more;
+    if (!unreliable_pace::may_send(core, qp, now)) return Turn::idle;
     const SendWqe& wqe = qp.send_queue.at(req.begun);
     const wire::Packet packet = headers(qp, wqe);
     const size_t bytes = packet.info().header_bytes + wqe.length + packet.bth.pad;
@@ -127,6 +129,7 @@ Turn transmit(Core& core, Qp& qp, Time now, TxBatch& batch, int64_t& quantum) {
     ++core.counters.rdma_sends;
     ++req.next_psn;
     quantum -= static_cast<int64_t>(bytes);
+    unreliable_pace::sent(core, qp, wqe.length);
     core.complete_send(qp, wqe, WcStatus::success, VendorError::none, now);
     req.head = req.cursor = ++req.begun;
     qp.send_queue.ring().retire_to(req.head);

@@ -63,6 +63,8 @@ struct EngineConfig {
   uint32_t start_window_bytes = 128 << 10;
   uint32_t burst_bytes = 32 << 10;  // at most this much back to back before the first acknowledgement
   uint32_t max_window_bytes = 1 << 20;
+  uint32_t unreliable_bytes_per_us = 1000;  // of each UC or UD queue pair; 0: as fast as it goes
+  uint32_t unreliable_burst_bytes = 64 << 10;
   PathMtu port_mtu = PathMtu::mtu_4096;  // limit of a datagram (UD)
   uint8_t max_rd_atomic = 128;           // READs and atomics in flight, either side; more is EINVAL at modify
 };

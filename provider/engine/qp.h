@@ -87,6 +87,10 @@ struct RequesterState {
   wire::Psn timed_psn;
   Time timed_at;
 
+  // ---- pace of UC and UD ------------------------------------------------------------------------
+  int64_t pace_tokens = 0;  // bytes
+  Time pace_at{INT64_MIN / 2};
+
   // ---- receiver not ready -----------------------------------------------------------------------
   bool rnr_waiting = false;
   uint8_t rnr_retries = 0;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "provider/engine/requester.h"
+#include "provider/engine/unreliable_pace.h"
 
 namespace uroce::engine::requester {
 
@@ -222,9 +223,9 @@ CopyResult write_payload(Core& core, Qp& qp, const SendWqe& wqe, const Plan& pla
 
 // ---- may it leave? ------------------------------------------------------------------------------
 
-bool may_leave(Qp& qp, Time now, const SendWqe& wqe, const Plan& plan) {
+bool may_leave(Core& core, Qp& qp, Time now, const SendWqe& wqe, const Plan& plan) {
   RequesterState& req = qp.req;
-  if (!qp.reliable()) return true;
+  if (!qp.reliable()) return unreliable_pace::may_send(core, qp, now);
   if (req.probe == RequesterState::Probe::wait) return false;
   if (is_read_like(wqe.opcode) && req.reads_in_flight >= qp.attributes.max_rd_atomic) return false;
   if (req.probe == RequesterState::Probe::send) return true;
@@ -265,6 +266,7 @@ void account(Core& core, Qp& qp, Time now, const SendWqe& wqe, const Plan& plan)
   if (fresh && plan.packet.bth.psn == wqe.first_psn && is_send(wqe.opcode)) ++core.counters.rdma_sends;
   if (!qp.reliable()) {
     req.una = req.send_psn;
+    unreliable_pace::sent(core, qp, plan.payload);
     return;
   }
   if (is_read_like(wqe.opcode)) ++req.reads_in_flight;
@@ -327,7 +329,7 @@ Turn transmit(Core& core, Qp& qp, Time now, TxBatch& batch, int64_t& quantum) {
     }
     if (quantum <= 0) return Turn::more;
     make_plan(qp, wqe, plan);
-    if (!may_leave(qp, now, wqe, plan)) return Turn::idle;
+    if (!may_leave(core, qp, now, wqe, plan)) return Turn::idle;
     switch (send_packet(core, qp, now, wqe, plan, batch)) {
       case Sent::no_room: return Turn::batch_full;
       case Sent::failed: return Turn::idle;
