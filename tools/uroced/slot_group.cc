@@ -25,7 +25,7 @@ namespace {
 constexpr uint16_t kRocePort = 4791;
 // UROCE_RECEIVE_BUFFER=BYTES asks for another size: to see a program with the small buffers of other
 // machines.
-int receive_buffer() {
+int wanted_receive_buffer() {
   constexpr int kUsual = 4 << 20, kLeast = 4096, kMost = 64 << 20;
   const char* text = secure_getenv("UROCE_RECEIVE_BUFFER");
   if (text == nullptr) return kUsual;
@@ -129,7 +129,7 @@ int SlotGroup::open_port(std::string& why) {
 int SlotGroup::grow_to(uint32_t slot, std::string& why) {
   while (sockets_.size() <= slot) {
     const auto next = static_cast<uint32_t>(sockets_.size());
-    Fd fd(transport::open_receive_socket(ipv6_, receive_buffer()));
+    Fd fd(transport::open_receive_socket(ipv6_, wanted_receive_buffer()));
     if (!fd) {
       const int error = errno;
       why = fmt::format("cannot make receive socket {} on UDP port {}: {}", next, kRocePort,
