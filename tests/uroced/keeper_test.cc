@@ -39,7 +39,7 @@ TEST(KeptTable, finds_replaces_and_gives_away) {
   const Fd taken = table.take(Keep::slot_page, 1);
   EXPECT_EQ(value_in(taken.get()), 3u);
   EXPECT_EQ(table.find(Keep::slot_page, 1), nullptr);
-  EXPECT_EQ(table.all().size(), 1u);
+  EXPECT_EQ(table.size(), 1u);
 }
 
 TEST(KeptTable, a_mapped_page_is_sealed_against_other_writers) {

@@ -124,7 +124,11 @@ void Connections::accept_one(Fd socket) {
   }
   last_position_ = position;
   Fd pidfd = pidfd_of_peer(socket.get(), peer.pid);
-  if (!keeper_.keep(Keep::connection, position, socket.get())) return;
+  if (!keeper_.keep(Keep::connection, position, socket.get())) {
+    spdlog::warn("process {} is turned away, the keeper cannot hold its connection: {}", peer.pid,
+                 std::strerror(errno));
+    return;
+  }
   if (pidfd) keeper_.keep(Keep::client_pidfd, position, pidfd.get());
   write_record(position, socket.get());
   start(position, std::move(socket), std::move(pidfd));

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace uroce::daemon {
 
@@ -54,7 +55,7 @@ bool DevicePage::open(KeeperLine& keeper, uint32_t device, std::string& why) {
 void DevicePage::drop(KeeperLine& keeper, uint32_t device) {
   keeper.drop(Keep::device_page, device);
   memory_.reset();
-  page_ = nullptr;  // its mapping is left to the end of the process: readers look at it longer than we do
+  if (page_ != nullptr) munmap(std::exchange(page_, nullptr), sizeof *page_);
 }
 
 void DevicePage::write(const std::function<void(uroce_device_page&)>& change) {

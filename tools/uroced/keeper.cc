@@ -24,38 +24,39 @@
 namespace uroce::daemon {
 
 const Kept* KeptTable::find(Keep what, uint64_t key) const {
-  const auto at =
-      std::find_if(kept_.begin(), kept_.end(), [&](const Kept& k) { return k.what == what && k.key == key; });
-  return at == kept_.end() ? nullptr : &*at;
+  const auto at = kept_.find({what, key});
+  return at == kept_.end() ? nullptr : &at->second;
 }
 
 void KeptTable::put(Keep what, uint64_t key, Fd fd, size_t map_bytes) {
   drop(what, key);
-  Kept kept{what, key, fd.release(), nullptr};
+  Kept kept{what, key, fd.release()};
   if (map_bytes != 0) {
     void* mapped = mmap(nullptr, map_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, kept.fd, 0);
-    if (mapped != MAP_FAILED) kept.mapping = mapped;
+    if (mapped != MAP_FAILED) {
+      kept.mapping = mapped;
+      kept.map_bytes = map_bytes;
+    }
     // From here on only mappings that exist already can write. An old kernel knows no such seal; readers get
     // a read-only descriptor anyway.
     if (fcntl(kept.fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE) != 0) {
       fcntl(kept.fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
     }
   }
-  kept_.push_back(kept);
+  kept_.emplace(std::pair(what, key), kept);
 }
 
 void KeptTable::drop(Keep what, uint64_t key) {
-  Fd closes = take(what, key);
+  const Kept* kept = find(what, key);
+  if (kept != nullptr && kept->mapping != nullptr) munmap(kept->mapping, kept->map_bytes);
+  const Fd closes = take(what, key);
 }
 
 Fd KeptTable::take(Keep what, uint64_t key) {
-  const auto at =
-      std::find_if(kept_.begin(), kept_.end(), [&](const Kept& k) { return k.what == what && k.key == key; });
+  const auto at = kept_.find({what, key});
   if (at == kept_.end()) return Fd();
-  Fd fd(at->fd);
-  // Mappings are small and few (one per device that ever lived): left to the end of the process.
-  *at = kept_.back();
-  kept_.pop_back();
+  Fd fd(at->second.fd);
+  kept_.erase(at);
   return fd;
 }
 

@@ -7,8 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "tools/uroced/fd.h"
 #include "tools/uroced/state.h"
@@ -32,20 +33,23 @@ struct Kept {
   uint64_t key = 0;
   int fd = -1;
   void* mapping = nullptr;  // shared memory of the descriptor, where asked for
+  size_t map_bytes = 0;
 };
 
 class KeptTable {
  public:
   const Kept* find(Keep what, uint64_t key) const;
-  const std::vector<Kept>& all() const { return kept_; }
+  const Kept* any() const { return kept_.empty() ? nullptr : &kept_.begin()->second; }
+  size_t size() const { return kept_.size(); }
   // Takes the descriptor; one of the same name is closed. Its memory, when asked for, is mapped and sealed.
   void put(Keep what, uint64_t key, Fd fd, size_t map_bytes);
+  // Closes and unmaps.
   void drop(Keep what, uint64_t key);
-  // In the worker: the entry goes, its descriptor stays open and is the caller's.
+  // In the worker: the entry goes, its descriptor and its mapping stay and are the caller's.
   Fd take(Keep what, uint64_t key);
 
  private:
-  std::vector<Kept> kept_;
+  std::map<std::pair<Keep, uint64_t>, Kept> kept_;
 };
 
 // One packet from worker to keeper; a put carries one descriptor and is answered with an int32_t, 0 or errno.

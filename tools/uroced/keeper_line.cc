@@ -51,8 +51,8 @@ void KeeperLine::tell_ready() {
 }
 
 void KeeperLine::discard_unclaimed() {
-  while (!inherited_.all().empty()) {
-    const Kept unclaimed = inherited_.all().back();
+  while (const Kept* next = inherited_.any()) {
+    const Kept unclaimed = *next;
     drop(unclaimed.what, unclaimed.key);
     inherited_.drop(unclaimed.what, unclaimed.key);
   }
