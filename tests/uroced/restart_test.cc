@@ -138,6 +138,7 @@ TEST_F(Restart, commands_happen_exactly_once_while_workers_die) {
   constexpr int kDeaths = 25;
   DaemonClient client;
   ASSERT_TRUE(client.connect() && client.open_device());
+  const uint32_t cq = client.create_cq();
   std::set<uint32_t> pds;
   {
     const WorkerKiller killer([this] { return worker(); });
@@ -145,14 +146,25 @@ TEST_F(Restart, commands_happen_exactly_once_while_workers_die) {
       const uint32_t pd = client.alloc_pd();
       ASSERT_NE(pd, 0u) << "command " << made << ": " << client.last().status;
       EXPECT_TRUE(pds.insert(pd).second) << "handle " << pd << " twice";
-      // Half of them go at once, so that both directions are cut off.
+      // Half of them go at once, so that both directions are cut off; those in use must not.
       if (made % 2 != 0) continue;
-      ASSERT_EQ(client.command(IB_USER_VERBS_CMD_DEALLOC_PD, ib_uverbs_dealloc_pd{.pd_handle = pd}), 0);
+      const ib_uverbs_dealloc_pd dealloc{.pd_handle = pd};
+      const auto qp = client.create_qp(pd, cq);
+      ASSERT_NE(qp.qpn, 0u);
+      ASSERT_EQ(client.command(IB_USER_VERBS_CMD_DEALLOC_PD, dealloc), EBUSY);
+      ib_uverbs_destroy_qp destroy{};
+      destroy.qp_handle = qp.qp_handle;
+      ib_uverbs_destroy_qp_resp destroyed{};
+      ASSERT_EQ(client.command(IB_USER_VERBS_CMD_DESTROY_QP, destroy, &destroyed), 0);
+      ASSERT_EQ(client.command(IB_USER_VERBS_CMD_DEALLOC_PD, dealloc), 0);
       pds.erase(pd);
     }
   }
   ASSERT_TRUE(becomes_true([&] { return status().value("ok", false); }, 30));
-  EXPECT_EQ(status()["contexts"].at(0)["objects"]["pd"].get<size_t>(), pds.size());
+  auto objects = status()["contexts"].at(0)["objects"];
+  EXPECT_EQ(objects["pd"].get<size_t>(), pds.size());
+  EXPECT_EQ(objects["qp"], 0);
+  EXPECT_EQ(objects["cq"], 1);
   for (const uint32_t pd : pds)
     ASSERT_EQ(client.command(IB_USER_VERBS_CMD_DEALLOC_PD, ib_uverbs_dealloc_pd{.pd_handle = pd}), 0);
   EXPECT_EQ(status()["contexts"].at(0)["objects"]["pd"], 0);
