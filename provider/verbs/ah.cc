@@ -38,6 +38,10 @@ ibv_ah* create_ah(ibv_pd* base, ibv_ah_attr* attributes) {
 int destroy_ah(ibv_ah* base) {
   AddressHandle& ah = AddressHandle::of(base);
   Context& context = Context::of(ah.context);
+  if (context.closed()) {
+    delete &ah;
+    return 0;
+  }
   if (int error = context.refused(); error != 0) return error;
   context.data().release_path(ah.path);
   ProtectionDomain::of(ah.pd).users.fetch_sub(1, std::memory_order_acq_rel);

@@ -162,18 +162,22 @@ abi::verbs_context* import_context(ibv_device* device, int cmd_fd) noexcept {
 }
 
 void free_context(ibv_context* base) {
-  ContextBlock& block = block_of(base);
-  block.own->close();
-  if (block.own->has_objects()) {
-    // Objects are left, and with each the library comes here through this memory: only the descriptors go.
+  Context& context = *block_of(base).own;
+  context.close();
+  if (context.has_objects()) {
     for (int* fd : {&base->cmd_fd, &base->async_fd}) {
       if (*fd >= 0) ::close(*fd);
       *fd = -1;
     }
-    return;
   }
-  delete block.own;
-  library().uninit_context(private_context(base));
+  context.drop();
+}
+
+void Context::drop() {
+  if (holders_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  ContextBlock& block = block_of(base_);
+  delete this;
+  library().uninit_context(private_context(&block.context));
   std::free(&block);
 }
 

@@ -35,7 +35,7 @@ class Context {
     if (int error = refused(); error != 0) return error;
     return data_->fatal() ? EIO : 0;
   }
-  // Also ENODEV after the program has closed the device (it must not, with objects left, but some do).
+  // Also ENODEV after the program has closed the device.
   int refused() const {
     if (data_ == nullptr) return ENODEV;
     return data_->alive() ? 0 : EACCES;
@@ -50,32 +50,37 @@ class Context {
   // Leaves the data path, which ends with the last context. A forked child only forgets it: thread and
   // sockets are the parent's.
   void close();
-  bool has_objects() const { return objects_.load(std::memory_order_acquire) != 0; }
+  bool closed() const { return data_ == nullptr; }
+
+  // The memory of a context goes with the last of those who hold it: the program, by having it open, and
+  // every object. So an object that is destroyed after its device was closed, which is wrong but happens,
+  // finds what it needs.
+  void hold() { holders_.fetch_add(1, std::memory_order_relaxed); }
+  void drop();
+  bool has_objects() const { return holders_.load(std::memory_order_acquire) > 1; }
 
  private:
-  friend class ContextUse;
   int open_data_path(const uroce_get_context_resp& ours);
   void join(std::shared_ptr<SharedContext> shared);
 
   ibv_context* base_;
   std::unique_ptr<CommandPort> port_;
-  std::atomic<uint32_t> objects_{0};
+  std::atomic<uint32_t> holders_{1};
   std::shared_ptr<SharedContext> shared_;
   runtime::Context* data_ = nullptr;  // shared_'s; null when closed
 };
 
-// Part of every object: while there is one, the memory of a closed context stays, so that destroying an
-// object too late is an error and no crash.
+// Part of every object.
 class ContextUse {
  public:
   ContextUse() = default;
   ContextUse(const ContextUse&) = delete;
   ~ContextUse() {
-    if (context_ != nullptr) context_->objects_.fetch_sub(1, std::memory_order_acq_rel);
+    if (context_ != nullptr) context_->drop();
   }
   void begin(Context& context) {
     context_ = &context;
-    context_->objects_.fetch_add(1, std::memory_order_relaxed);
+    context_->hold();
   }
 
  private:

@@ -135,6 +135,10 @@ int resize_cq(ibv_cq* base, int entries) {
 
 int destroy_cq(ibv_cq* base) {
   CompletionQueue& cq = CompletionQueue::of(base);
+  if (cq.owner->closed()) {
+    delete &cq;
+    return 0;
+  }
   if (int error = cq.owner->refused(); error != 0) return error;
   const uint32_t id = cq.ring->id();
   const int error = cq.owner->data().control(

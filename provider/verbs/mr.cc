@@ -144,6 +144,10 @@ ibv_mr* alloc_null_mr(ibv_pd* base) {
 int dereg_mr(abi::verbs_mr* base) {
   auto* region = static_cast<MemoryRegion*>(base);
   Context& context = Context::of(region->mr.context);
+  if (context.closed()) {
+    delete region;
+    return 0;
+  }
   if (int error = context.refused(); error != 0) return error;
   const uint32_t key = region->config.key;
   const int error =

@@ -67,6 +67,10 @@ ibv_mw* alloc_mw(ibv_pd* base, ibv_mw_type type) {
 
 int dealloc_mw(ibv_mw* mw) {
   Context& context = Context::of(mw->context);
+  if (context.closed()) {
+    delete static_cast<MemoryWindow*>(mw);
+    return 0;
+  }
   if (int error = context.refused(); error != 0) return error;
   const uint32_t rkey = mw->rkey;
   const int error = context.data().control(

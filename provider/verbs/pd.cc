@@ -28,6 +28,10 @@ ibv_pd* alloc_pd(ibv_context* base) {
 int dealloc_pd(ibv_pd* base) {
   auto* pd = static_cast<ProtectionDomain*>(base);
   Context& context = Context::of(base->context);
+  if (context.closed()) {
+    delete pd;
+    return 0;
+  }
   if (int error = context.refused(); error != 0) return error;
   if (pd->users.load(std::memory_order_acquire) != 0) return EBUSY;
   if (pd->is_parent()) {
@@ -70,7 +74,12 @@ ibv_td* alloc_td(ibv_context* base, ibv_td_init_attr* attributes) {
 
 int dealloc_td(ibv_td* base) {
   auto* td = static_cast<ThreadDomain*>(base);
-  if (int error = Context::of(base->context).refused(); error != 0) return error;
+  Context& context = Context::of(base->context);
+  if (context.closed()) {
+    delete td;
+    return 0;
+  }
+  if (int error = context.refused(); error != 0) return error;
   if (td->users.load(std::memory_order_acquire) != 0) return EBUSY;
   delete td;
   return 0;

@@ -245,6 +245,7 @@ int destroy_in_engine(QueuePair& qp) {
 int destroy_qp(ibv_qp* base) {
   std::unique_ptr<QueuePair> qp(&QueuePair::of(base));
   Context& context = *qp->owner;
+  if (context.closed()) return 0;
   int error = context.refused();
   const bool target = qp->type == engine::QpType::xrc_target;
   const bool last = error == 0 && (!target || context.xrc().leave_target(*qp));

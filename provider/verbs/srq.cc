@@ -176,6 +176,10 @@ int query_srq(ibv_srq* base, ibv_srq_attr* attributes) {
 
 int destroy_srq(ibv_srq* base) {
   SharedReceiveQueue& srq = SharedReceiveQueue::of(base);
+  if (srq.owner->closed()) {
+    delete &srq;
+    return 0;
+  }
   if (int error = srq.owner->refused(); error != 0) return error;
   {
     const CqPairGuard guard(srq.cq != nullptr ? &CompletionQueue::of(srq.cq) : nullptr, nullptr);

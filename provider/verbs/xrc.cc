@@ -37,6 +37,10 @@ ibv_xrcd* open_xrcd(ibv_context* base, ibv_xrcd_init_attr* attributes) {
 int close_xrcd(ibv_xrcd* base) {
   XrcDomain& xrcd = XrcDomain::of(base);
   Context& context = Context::of(base->context);
+  if (context.closed()) {
+    delete &xrcd;
+    return 0;
+  }
   if (int error = context.refused(); error != 0) return error;
   const ib_uverbs_close_xrcd request{.xrcd_handle = xrcd.handle};
   const int error = call(context.port(), IB_USER_VERBS_CMD_CLOSE_XRCD, request);

@@ -60,11 +60,12 @@ class FakePort final : public CommandPort {
  private:
   // Where the program wants its answer is in the bytes themselves.
   void respond() {
+    if (answer.empty()) return;
     ib_uverbs_cmd_hdr legacy;
     std::memcpy(&legacy, written.data(), sizeof(legacy));
     uint64_t address = 0;
     std::memcpy(&address, written.data() + sizeof(legacy), sizeof(address));
-    if (!answer.empty()) std::memcpy(reinterpret_cast<void*>(address), answer.data(), answer.size());
+    std::memcpy(reinterpret_cast<void*>(address), answer.data(), answer.size());
   }
 
   void take(const ib_uverbs_attr& from, size_t& used) {
