@@ -142,17 +142,30 @@ TEST_F(Command, stop_ends_the_daemon_before_it_returns) {
   EXPECT_EQ(uroce({"stop"}), 0) << "nothing runs, as asked for";
 }
 
-// stop --all would end the daemons of others who test at the same time: as a user that only this test is.
-TEST_F(Command, stop_all_reaches_every_namespace_of_the_user) {
-  if (geteuid() != 0) GTEST_SKIP() << "needs root to become somebody else";
-  constexpr const char* kUser = "61234";
-  const std::string as_user =
-      std::string("setpriv --reuid ") + kUser + " --regid " + kUser + " --clear-groups ";
-  if (shell(as_user + "test -x \"$1\"") != 0) GTEST_SKIP() << "other users cannot reach the build tree";
-  EXPECT_EQ(shell(as_user + "\"$1\" link add ur0 netdev lo"), 0) << output_;
-  EXPECT_EQ(shell(as_user + "\"$1\" status"), 0) << output_;
-  EXPECT_EQ(shell(as_user + "\"$1\" stop --all"), 0) << output_;
-  EXPECT_EQ(shell(as_user + "\"$1\" status"), 3) << output_;
+// In a process namespace of its own, since it would end the daemons of others who test at the same time.
+TEST_F(Command, stop_all_reaches_every_namespace_of_every_user) {
+  if (daemon::run_program({"unshare", "--pid", "--fork", "--mount-proc", "--net", "true"}) != 0) {
+    GTEST_SKIP() << "no process namespace can be made here";
+  }
+  const std::string script = R"sh(
+      ip link set lo up
+      "$1" link add ur0 netdev lo || exit 10
+      unshare --net sh -c 'ip link set lo up; sleep 1000 & exec setpriv --reuid 61234 --regid 61234 --clear-groups \
+          "$1" link add ur1 netdev lo' sh "$1" || exit 77
+      [ "$(pgrep -cx uroced)" = 2 ] || exit 11
+      "$1" stop --all || exit 12
+      ! pgrep uroced)sh";
+  const int status = daemon::run_program(
+      {"unshare", "--pid", "--fork", "--mount-proc", "--net", "sh", "-c", script, "sh", UROCE}, &output_);
+  if (status == 77) GTEST_SKIP() << "other users cannot reach the build tree";
+  EXPECT_EQ(status, 0) << output_;
+}
+
+TEST_F(Command, doctor_does_not_take_uroce_devices_for_the_machines_own) {
+  start_with_device();
+  uroce({"run", UROCE, "doctor"});
+  EXPECT_FALSE(says("devices of its own: ur0")) << output_;
+  EXPECT_TRUE(says("programs started from here see uroce devices")) << output_;
 }
 
 TEST_F(Command, doctor_json_has_a_shape_to_rely_on) {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+#include <dirent.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
@@ -6,11 +8,13 @@
 #include <netinet/in.h>
 #include <sched.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -137,16 +141,33 @@ Check user_netlink() {
           "`rdma` cannot reach uroced without it; make devices with `uroce link add` instead"};
 }
 
-Check real_devices() {
-  std::error_code none;
-  const bool has_core = std::filesystem::exists("/sys/module/ib_core", none);
+// What the kernel itself has there: the C library's functions may be the stand-in's, which shows uroce
+// devices too.
+std::string kernel_devices() {
+  constexpr size_t kNameAt = offsetof(dirent64, d_name);
+  const Fd directory(static_cast<int>(
+      syscall(SYS_openat, AT_FDCWD, "/sys/class/infiniband", O_RDONLY | O_DIRECTORY | O_CLOEXEC)));
   std::string names;
-  for (const auto& entry : std::filesystem::directory_iterator("/sys/class/infiniband", none)) {
-    names += (names.empty() ? "" : ", ") + entry.path().filename().string();
+  alignas(dirent64) char buffer[4096];
+  for (long n; directory && (n = syscall(SYS_getdents64, directory.get(), buffer, sizeof buffer)) > 0;) {
+    for (long at = 0; at < n;) {
+      const auto* entry = reinterpret_cast<const dirent64*>(buffer + at);
+      const std::string name = buffer + at + kNameAt;
+      if (name[0] != '.') names += (names.empty() ? "" : ", ") + name;
+      at += entry->d_reclen;
+    }
   }
-  if (!names.empty())
+  return names;
+}
+
+Check real_devices() {
+  const std::string names = kernel_devices();
+  if (!names.empty()) {
     return {"real-devices", Verdict::note, "this machine has RDMA devices of its own: " + names,
             "programs see them beside uroce's"};
+  }
+  std::error_code none;
+  const bool has_core = std::filesystem::exists("/sys/module/ib_core", none);
   return {"real-devices", Verdict::works,
           has_core ? "the kernel's RDMA core is loaded, without devices"
                    : "the kernel has no RDMA core loaded; uroce needs none",

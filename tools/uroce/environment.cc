@@ -54,6 +54,11 @@ std::optional<std::string> own_variable(const std::string& name) {
   return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }
 
+std::string chosen_daemon(const Installation& parts) {
+  const std::string chosen = own_variable("UROCE_DAEMON").value_or("");
+  return chosen.empty() ? parts.daemon : chosen;
+}
+
 std::vector<Change> entering(const Installation& parts, const GetVariable& now) {
   std::vector<Change> changes;
   for (const ListVariable& variable : list_variables(parts)) {

@@ -19,6 +19,9 @@ struct Change {
 using GetVariable = std::function<std::optional<std::string>(const std::string& name)>;
 std::optional<std::string> own_variable(const std::string& name);
 
+// The uroced to start: UROCE_DAEMON's, else the one that belongs to this program.
+std::string chosen_daemon(const Installation& parts);
+
 // What is to be set, in front of what is there; nothing for what is there already.
 std::vector<Change> entering(const Installation& parts, const GetVariable& now);
 // What takes it back and leaves the rest.

@@ -42,7 +42,7 @@ int run_command(const std::vector<std::string>& words) {
   // Started here rather than from inside the program, which would hand it a child that it does not expect.
   // The program runs without a daemon too: it may not need any device.
   std::string why;
-  if (!start_daemon(own_variable("UROCE_DAEMON").value_or(parts.daemon), why)) complain(why);
+  if (!start_daemon(chosen_daemon(parts), why)) complain(why);
 
   for (const Change& change : entering(parts, own_variable))
     setenv(change.name.c_str(), change.value->c_str(), 1);

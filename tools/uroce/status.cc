@@ -6,6 +6,7 @@
 
 #include "tools/uroce/commands.h"
 #include "tools/uroce/daemon_line.h"
+#include "tools/uroce/environment.h"
 #include "tools/uroce/installation.h"
 
 namespace uroce::cli {
@@ -81,7 +82,7 @@ int show_log() {
 
 int add_link(const std::string& device, const std::string& netdev) {
   std::string why;
-  if (!start_daemon(installation().daemon, why)) {
+  if (!start_daemon(chosen_daemon(installation()), why)) {
     complain(why);
     return kFailed;
   }
