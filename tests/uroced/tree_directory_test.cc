@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 
@@ -46,6 +47,29 @@ TEST_F(TreeDirectory, links_and_other_peoples_directories_are_passed_over) {
   ASSERT_EQ(chown((base + "/theirs").c_str(), 65534, 65534), 0);
   EXPECT_FALSE(make_tree_directory({base + "/theirs"}, getuid(), 5, why));
   EXPECT_NE(why.find("65534"), std::string::npos) << why;
+}
+
+TEST_F(TreeDirectory, only_dead_trees_are_swept) {
+  const std::string mine = base + "/" + std::to_string(getuid()) + "-";
+  const auto make = [&](const std::string& path, bool old) {
+    fs::create_directories(path + "/sys");
+    if (old) fs::last_write_time(path, fs::file_time_type::clock::now() - std::chrono::hours(1));
+  };
+  make(mine + "1", true);
+  make(mine + "2", true);
+  make(mine + "3", false);
+  make(base + "/other", true);
+  fs::create_directory_symlink(base + "/other", mine + "4");
+  Fd lives = lock_tree(mine + "2");
+  ASSERT_TRUE(lives);
+  sweep_dead_trees({base, base + "/nowhere"}, getuid());
+  EXPECT_FALSE(fs::exists(mine + "1"));
+  EXPECT_TRUE(fs::exists(mine + "2/sys"));
+  EXPECT_TRUE(fs::exists(mine + "3/sys")) << "somebody may be making it";
+  EXPECT_TRUE(fs::exists(base + "/other/sys"));
+  lives.reset();
+  sweep_dead_trees({base}, getuid());
+  EXPECT_FALSE(fs::exists(mine + "2"));
 }
 
 TEST_F(TreeDirectory, nowhere_says_why) {

@@ -26,6 +26,7 @@ enum class Keep : uint32_t {
   device_page = 6,    // key: device position; mapped, then sealed against further writers
   netlink = 7,
   slot_holder = 8,  // key: slot; pidfd of the process that was given the socket
+  tree_lock = 9,
 };
 
 struct Kept {

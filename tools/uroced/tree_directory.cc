@@ -4,15 +4,15 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/magic.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
-
-#include "tools/uroced/fd.h"
 
 namespace uroce::daemon {
 
@@ -82,6 +82,29 @@ std::optional<std::string> make_tree_directory(const std::vector<std::string>& c
   why = "no place for the directory that stands for /sys: " + trouble +
         "set XDG_RUNTIME_DIR to a directory of your own";
   return std::nullopt;
+}
+
+Fd lock_tree(const std::string& tree) {
+  Fd fd(open(tree.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (fd && flock(fd.get(), LOCK_SH | LOCK_NB) != 0) fd.reset();
+  return fd;
+}
+
+void sweep_dead_trees(const std::vector<std::string>& candidates, uid_t uid) {
+  constexpr time_t kBeingMade = 60;  // seconds
+  const std::string prefix = fmt::format("{}-", uid);
+  for (const std::string& candidate : candidates) {
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(candidate, error)) {
+      if (!entry.path().filename().string().starts_with(prefix)) continue;
+      const Fd fd(open(entry.path().c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+      struct stat st {};
+      if (!fd || fstat(fd.get(), &st) != 0 || st.st_uid != uid) continue;
+      if (time(nullptr) - st.st_mtime < kBeingMade || flock(fd.get(), LOCK_EX | LOCK_NB) != 0) continue;
+      std::error_code ignored;
+      std::filesystem::remove_all(entry.path(), ignored);
+    }
+  }
 }
 
 }  // namespace uroce::daemon

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -64,6 +65,7 @@ class Worker final : public ConnectionUser, public DeviceListener {
     registry_.recover();
     routes_.on_change([this] { devices_.follow_netdevs(); });
     if (!start_netlink(why)) return false;
+    lock_tree();
     connections_.adopt();
     broker_.adopt();
     contexts_.adopt();
@@ -135,6 +137,7 @@ class Worker final : public ConnectionUser, public DeviceListener {
 
  private:
   bool start_netlink(std::string& why);
+  void lock_tree();
   Hello::Facts facts_for_hello() const;
 
   void on_admin(uint32_t connection, const Message& message) {
@@ -213,6 +216,7 @@ class Worker final : public ConnectionUser, public DeviceListener {
   Hello hello_;
   Admin admin_;
   DaemonModel model_;
+  Fd tree_lock_;
   std::unique_ptr<netlink::RdmaServer> netlink_;
   std::unique_ptr<FdWatch> netlink_watch_;
   SignalWatch end_signals_;
@@ -237,6 +241,16 @@ bool Worker::start_netlink(std::string& why) {
   return true;
 }
 
+// Held by the keeper too, so that a tree is dead only when both are.
+void Worker::lock_tree() {
+  tree_lock_ = keeper_.take_inherited(Keep::tree_lock, 0);
+  if (tree_lock_) return;
+  tree_lock_ = daemon::lock_tree(tree_.root());
+  if (!tree_lock_ || !keeper_.keep(Keep::tree_lock, 0, tree_lock_.get())) {
+    spdlog::warn("cannot lock {}: {}", tree_.root(), std::strerror(errno));
+  }
+}
+
 Hello::Facts Worker::facts_for_hello() const {
   return {tree_.root(), netlink_->port()};
 }
@@ -244,7 +258,9 @@ Hello::Facts Worker::facts_for_hello() const {
 // The directory of the first worker, or a new one.
 bool find_tree(State& state, std::string& tree, std::string& why) {
   if (state.tree[0] == '\0') {
-    const auto made = make_tree_directory(tree_candidates(geteuid()), geteuid(), own_netns_inode(), why);
+    const auto candidates = tree_candidates(geteuid());
+    sweep_dead_trees(candidates, geteuid());
+    const auto made = make_tree_directory(candidates, geteuid(), own_netns_inode(), why);
     if (!made) return false;
     std::snprintf(state.tree, sizeof state.tree, "%s", made->c_str());
   }
