@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+// Verbs are thread safe: one queue pair, one completion queue and one domain used by many threads at once.
+#include <atomic>
+#include <thread>
+
+#include "tests/verbs/conformance/pair.h"
+
+namespace conformance {
+namespace {
+
+class Threads : public Pair {
+ protected:
+  static constexpr int kPosters = 3, kPollers = 2, kEach = 300;
+
+  // Posts until the queue takes it.
+  void post_write(ibv_qp* on, uint64_t id) {
+    ibv_sge list = sge(0, 8);
+    ibv_send_wr wr = send_wr(IBV_WR_RDMA_WRITE, &list);
+    wr.wr_id = id;
+    wr.wr.rdma = {reinterpret_cast<uintptr_t>(&buffer[4096]), mr->rkey};
+    int error = 0;
+    while ((error = post(on, wr)) == ENOMEM) std::this_thread::yield();
+    EXPECT_EQ(error, 0);
+  }
+};
+
+TEST_F(Threads, posters_and_pollers_share_the_queues) {
+  std::atomic<int> completed{0};
+  std::vector<std::atomic<int>> seen(kPosters * kEach);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kPosters; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < kEach; ++i)
+        post_write(i % 2 == 0 ? left.get() : right.get(), static_cast<uint64_t>(t * kEach + i));
+    });
+  }
+  for (int t = 0; t < kPollers; ++t) {
+    threads.emplace_back([&] {
+      ibv_wc wc[4];
+      while (completed < kPosters * kEach) {
+        const int got = ibv_poll_cq(queue.get(), 4, wc);
+        ASSERT_GE(got, 0);
+        for (int i = 0; i < got; ++i) {
+          EXPECT_EQ(wc[i].status, IBV_WC_SUCCESS);
+          ++seen[wc[i].wr_id];
+        }
+        completed += got;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (std::atomic<int>& count : seen) EXPECT_EQ(count, 1);
+}
+
+TEST_F(Threads, objects_come_and_go_beside_traffic) {
+  std::atomic<bool> over{false};
+  std::vector<std::thread> threads;
+  threads.emplace_back([&] {
+    std::vector<char> bytes(4096);
+    while (!over) EXPECT_NE(region(bytes), nullptr);
+  });
+  threads.emplace_back([&] {
+    while (!over) {
+      Qp made = qp(IBV_QPT_RC, queue.get());
+      ASSERT_NE(made, nullptr);
+      bring_up(made.get(), left->qp_num);
+      ibv_qp_attr attributes{};
+      ibv_qp_init_attr init{};
+      EXPECT_EQ(ibv_query_qp(made.get(), &attributes, IBV_QP_STATE, &init), 0);
+      EXPECT_EQ(attributes.qp_state, IBV_QPS_RTS);
+    }
+  });
+  threads.emplace_back([&] {
+    while (!over) {
+      EXPECT_EQ(ibv_resize_cq(queue.get(), 300), 0);
+      ibv_ah_attr attributes = attributes_to(IBV_QPS_RTR, gid, gid_index, 0).ah_attr;
+      const Ah ah(ibv_create_ah(pd.get(), &attributes));
+      EXPECT_NE(ah, nullptr);
+    }
+  });
+  for (uint64_t i = 0; i < kEach; ++i) {
+    post_write(left.get(), i);
+    EXPECT_EQ(await(queue.get(), 1).front().status, IBV_WC_SUCCESS);
+  }
+  over = true;
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace conformance
