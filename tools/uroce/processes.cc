@@ -77,7 +77,8 @@ std::vector<PortHolder> udp_port_holders(uint16_t port) {
       if (std::none_of(holders.begin(), holders.end(), known)) holders.push_back({at->second, pid});
     }
   }
-  for (const auto& [inode, uid] : unseen) {
+  for (const auto& socket : unseen) {
+    const uid_t uid = socket.second;
     const auto known = [&](const PortHolder& h) { return h.pid == 0 && h.uid == uid; };
     if (std::none_of(holders.begin(), holders.end(), known)) holders.push_back({uid, 0});
   }
