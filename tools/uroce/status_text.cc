@@ -37,7 +37,7 @@ std::string context_text(const json& context) {
       objects += fmt::format("{}{} {}", objects.empty() ? "" : ", ", count.get<int64_t>(), kind);
     }
   }
-  return fmt::format("  {} (process {}) uses {}{} since {}: {}\n", context.value("command", "?"),
+  return fmt::format("  {} (process {}) uses {}{} for {}: {}\n", context.value("command", "?"),
                      context.value("pid", 0), context.value("device", "?"),
                      context.value("device_gone", false) ? ", which is gone," : "",
                      duration_text(context.value("age_s", uint64_t{0})),
