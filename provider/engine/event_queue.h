@@ -17,7 +17,7 @@ inline constexpr uint32_t kCqError = 0, kQpFatal = 1, kQpRequestError = 2, kQpAc
                           kEstablished = 4, kSqDrained = 5, kSrqLimit = 15, kLastWqe = 16;
 // Ours: stands for Event::Kind::qp_state where events are counted in bits.
 inline constexpr uint32_t kStateChanged = 31;
-}
+}  // namespace async_event
 
 struct CoreCq;
 

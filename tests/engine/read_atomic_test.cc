@@ -24,6 +24,11 @@ struct Reader : ::testing::Test {
     r.swap_or_add = value;
     ASSERT_EQ(world.a.post(pair.a, r), 0);
   }
+  // Time without traffic; what is due is sent by the caller.
+  void pass_time(int64_t ns) {
+    world.skip(ns);
+    world.b.engine.on_deadline(world.now());
+  }
   World world;
   Region local;
   Region remote;
@@ -152,6 +157,42 @@ TEST_F(Read, a_response_of_the_wrong_length_is_a_bad_response) {
   world.inject(world.a, p, 104);
   EXPECT_EQ(world.a.poll().at(0).status, WcStatus::bad_response);
   EXPECT_TRUE(world.a.memory.is_zero(local.va, 200));
+}
+
+// A requester that asks for much at once cannot be told how much of it its buffer has taken.
+TEST_F(Read, a_long_answer_to_a_foreign_requester_is_paced_and_complete) {
+  QpOptions options;
+  options.mtu = PathMtu::mtu_4096;
+  pair = world.connect(options);
+  wire::Packet ask;
+  ask.bth.opcode = Opcode::rc_read_request;
+  ask.bth.dest_qpn = pair.b->qpn();
+  ask.bth.psn = Psn(0xfffffa);
+  ask.reth = {remote.va, remote.key, 1 << 20};
+  world.inject(world.b, ask);
+  size_t packets = 0;
+  size_t largest = 0;
+  while (packets < 256) {
+    const auto burst = world.outgoing(world.b);
+    for (const Frame& frame : burst) {
+      const wire::Packet p = frame.parse();
+      EXPECT_EQ(p.bth.psn, Psn(0xfffffa) + static_cast<uint32_t>(packets));
+      EXPECT_EQ(p.bth.opcode, packets == 0     ? Opcode::rc_read_response_first
+                              : packets == 255 ? Opcode::rc_read_response_last
+                                               : Opcode::rc_read_response_middle);
+      EXPECT_EQ(p.payload.size(), 4096u);
+      EXPECT_EQ(std::memcmp(p.payload.data(), world.b.memory.at(remote.va + packets * 4096), 4096), 0);
+      ++packets;
+    }
+    largest = std::max(largest, burst.size());
+    if (packets == 256) break;
+    const auto next = world.b.engine.next_deadline();
+    ASSERT_TRUE(next.has_value());
+    ASSERT_GT(*next, world.now());
+    pass_time(*next - world.now());
+  }
+  EXPECT_LE(largest * 4096, 160u << 10);
+  EXPECT_GT(packets, largest);
 }
 
 TEST_F(Atomic, results_are_in_host_order_and_say_eight_bytes) {

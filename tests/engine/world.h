@@ -46,6 +46,8 @@ class World {
   void exchange();
   // Time passes; deadlines on the way are kept.
   void advance(int64_t ns);
+  // Time passes and nothing else.
+  void skip(int64_t ns) { set_now(now_ + ns); }
   // Until `done`, letting time pass from deadline to deadline, for at most `limit_ns`. False: it did not
   // come.
   bool run_until(const std::function<bool()>& done, int64_t limit_ns = 60'000'000'000);
