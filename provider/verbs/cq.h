@@ -5,6 +5,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <atomic>
 #include <memory>
 
 #include "provider/engine/completion_queue.h"
@@ -12,6 +13,8 @@
 #include "provider/verbs/spin_lock.h"
 
 namespace uroce::verbs {
+
+constexpr uint32_t kPollsBetweenProgress = 8;
 
 struct CompletionQueue {
   union {
@@ -21,7 +24,8 @@ struct CompletionQueue {
   RecursiveSpinLock lock;
   bool single_threaded = false;  // the program takes care that one thread polls at a time
   bool extended = false;
-  uint32_t busy_polls = 0;  // polls that found enough without driving the engine
+  // Polls that found enough without driving the engine; near enough is good enough.
+  std::atomic<uint32_t> busy_polls{0};
   ContextUse use;
   Context* owner = nullptr;
   engine::CompletionQueue* ring = nullptr;
@@ -30,6 +34,12 @@ struct CompletionQueue {
   int64_t wallclock_offset_ns = 0;  // CLOCK_REALTIME - CLOCK_MONOTONIC at creation
 
   CompletionQueue() : ex{} {}
+  // A program that never empties its CQ drives the engine as well, once in so many polls.
+  bool due_for_progress() {
+    const uint32_t polls = busy_polls.load(std::memory_order_relaxed) + 1;
+    busy_polls.store(polls, std::memory_order_relaxed);
+    return polls % kPollsBetweenProgress == 0;
+  }
   static CompletionQueue& of(ibv_cq* cq) { return *reinterpret_cast<CompletionQueue*>(cq); }
   static CompletionQueue& of(ibv_cq_ex* cq) { return *reinterpret_cast<CompletionQueue*>(cq); }
 };
@@ -66,9 +76,6 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attributes);
 int resize_cq(ibv_cq* cq, int entries);
 // EBUSY while in use; waits until every event that was delivered has been acknowledged.
 int destroy_cq(ibv_cq* cq);
-
-// A program that never empties its CQ drives the engine as well, once in so many polls.
-constexpr uint32_t kPollsBetweenProgress = 8;
 
 // cq_poll.cc
 int poll_cq(ibv_cq* cq, int count, ibv_wc* out) noexcept;

@@ -48,7 +48,7 @@ int next_poll(ibv_cq_ex* base) noexcept {
 
 void end_poll(ibv_cq_ex* base) noexcept {
   CompletionQueue& cq = CompletionQueue::of(base);
-  const bool drive = ++cq.busy_polls % kPollsBetweenProgress == 0;
+  const bool drive = cq.due_for_progress();
   unlock(cq);
   if (drive) cq.owner->data().progress();
 }

@@ -60,7 +60,7 @@ int poll_cq(ibv_cq* base, int count, ibv_wc* out) noexcept {
   if (count <= 0) return count == 0 ? 0 : -EINVAL;
   const int found = drain(cq, count, out);
   if (found == count) {
-    if (++cq.busy_polls % kPollsBetweenProgress == 0) cq.owner->data().progress();
+    if (cq.due_for_progress()) cq.owner->data().progress();
     return found;
   }
   cq.owner->data().progress();
