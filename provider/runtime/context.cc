@@ -97,7 +97,10 @@ struct Context::Impl {
     lane->fail();
     lane->leave();
     is_fatal.store(true, std::memory_order_release);
-    kicks.push_device_fatal();
+    // Whoever removed the device told the program; a daemon that died could not.
+    uroce_device_page last;
+    page.copy(last);
+    if (last.removed == 0) kicks.push_device_fatal();
     kicks.flush();
   }
 

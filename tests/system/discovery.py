@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """What stock tools see of a device."""
+import time
+
 from world import World, expect, gid_text, wait_until
 
 
@@ -69,6 +71,7 @@ def delete_and_wrong_adds():
     with World() as w:
         w.a.run("rdma", "link", "add", "ur0", "type", "uroce", "netdev", "va").has("File exists")
         w.a.run("rdma", "link", "add", "ur1", "type", "uroce", "netdev", "va").has("File exists")
+        w.a.run("rdma", "link", "add", "ur0", "type", "uroce", "netdev", "lo").has("Too many open files in system")
         w.a.run("rdma", "link", "add", "ur1", "type", "uroce", "netdev", "nothere").has(r"nothere|No such device")
         w.a.run("rdma", "link", "add", "ur1", "type", "nosuchtype", "netdev", "lo").has("Invalid argument")
         w.a.run("rdma", "link", "delete", "ur0").ok()
@@ -101,6 +104,18 @@ def ibv_asyncwatch():
         wait_until(lambda: "ACTIVE" in w.a.run("rdma", "link", "show").out, "port up")
         watch.kill(15)
         watch.wait().has(r"port error|PORT_ERR|port_err", r"port active|PORT_ACTIVE|port_active")
+
+
+def a_removed_device_is_told_once():
+    with World() as w:
+        watch = w.a.start("stdbuf", "-oL", "ibv_asyncwatch", "-d", "ur0")
+        wait_until(lambda: w.a.run("rdma", "resource", "show", "ctx").out.count("asyncwatch"), "ibv_asyncwatch is attached")
+        w.a.run("rdma", "link", "delete", "ur0").ok()
+        wait_until(lambda: not w.a.run("ibv_devices").out.count("ur0"), "the device is gone")
+        time.sleep(0.5)
+        watch.kill(15)
+        told = watch.wait().out.lower().count("fatal")
+        expect(told == 1, f"told {told} times")
 
 
 def namespaces_are_apart():

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """As a user installs it, and as a machine without the build tree sees it."""
 import os
-import shutil
 import tempfile
 
 import world
@@ -13,13 +12,17 @@ TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
 def installed():
     """`cmake --install` into a prefix of its own: the command finds its parts, the man pages are there."""
     with tempfile.TemporaryDirectory() as directory:
-        sh("cmake", "--install", BUILD, "--prefix", directory, env={**os.environ, "DESTDIR": directory})
+        sh("cmake", "--install", BUILD, "--prefix", directory)
         found = {}
         for folder, _, names in os.walk(directory):
             for name in names:
                 found[name] = os.path.join(folder, name)
         for name in ("uroce", "uroced", "liburoce-preload.so", "liburoce-rdmav34.so", "uroce.1", "uroced.8", "uroce-provider.7"):
             expect(name in found, f"{name} is not installed: {sorted(found)}")
+        with World(names=("a",)) as w:
+            w.a.run(found["uroce"], "run", "--", "rdma", "link", "add", "ur0", "type", "uroce", "netdev", "lo", uroce=False).ok()
+            w.a.run(found["uroce"], "run", "--", "ibv_devices", uroce=False).ok().has("ur0")
+            expect(BUILD not in w.a.run(found["uroce"], "env", uroce=False).ok().out, "the installed command uses the build tree")
         for page in ("uroce.1", "uroced.8", "uroce-provider.7"):
             out = sh("man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z", found[page], check=True)
             expect("warning" not in out, out)

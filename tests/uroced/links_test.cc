@@ -53,7 +53,7 @@ TEST_F(Links, errors_are_the_kernels_and_have_a_sentence) {
   ip("link add v0 type veth peer name v1");
   EXPECT_EQ(add("ur1", "nosuch").value("errno", 0), ENODEV);
   EXPECT_EQ(add("ur1", "lo").value("errno", 0), EEXIST);
-  EXPECT_EQ(add("ur0", "v0").value("errno", 0), EEXIST);
+  EXPECT_EQ(add("ur0", "v0").value("errno", 0), ENFILE);
   for (const char* name : {"", ".", "..", "a/b", "a b", "a:b", "a%d"})
     EXPECT_EQ(add(name, "v0").value("errno", 0), EINVAL) << name;
   EXPECT_EQ(add(std::string(64, 'x'), "v0").value("errno", 0), EINVAL);

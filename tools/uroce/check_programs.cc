@@ -22,7 +22,7 @@ Check files(const Installation& parts) {
   }
   return {"files", Verdict::works,
           fmt::format("version " UROCE_VERSION ", {}",
-                      parts.is_build_tree ? "from the build tree" : "installed in " UROCE_LIBDIR),
+                      parts.is_build_tree ? "from the build tree" : "installed, " + parts.daemon),
           ""};
 }
 

@@ -32,7 +32,7 @@ Installation find() {
     parts.provider = clean / "provider" / "verbs" / "liburoce";
     parts.daemon = clean / "tools" / "uroced" / "uroced";
   } else {
-    const fs::path directory = UROCE_LIBDIR;
+    const fs::path directory = (self.parent_path() / UROCE_LIBDIR_FROM_BINDIR).lexically_normal();
     parts.stand_in = directory / kStandIn;
     parts.provider = directory / "liburoce";
     parts.daemon = directory / "uroced";

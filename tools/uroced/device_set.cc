@@ -108,7 +108,7 @@ int DeviceSet::check_new(const std::string& name, const std::string& type, const
   }
   if (name_is_taken(name)) {
     why = fmt::format("there is an RDMA device named {} already", name);
-    return EEXIST;
+    return ENFILE;  // as ib_register_device
   }
   if (active_mtu(link->mtu) == 0) {
     why = fmt::format("the MTU of {} is {}; even the smallest RoCE packets need more", netdev, link->mtu);
