@@ -78,7 +78,7 @@ void run_timers(Core& core, Qp& qp, Time now) {
 // It asked something of its peer just now, so it is likely to do it again at once, and an acknowledgement can
 // ride behind.
 bool converses(const Qp& qp, Time now) {
-  constexpr int64_t kRecentlyNs = 200'000;
+  constexpr int64_t kRecentlyNs = 5'000'000;
   return qp.has_requester() && qp.resp.due == ResponderState::Due::acknowledge &&
          now - qp.req.timed_at < kRecentlyNs;
 }

@@ -17,6 +17,8 @@ constexpr int kReceiveCallsPerPass = 8;
 constexpr int kBatchesPerDrain = 16;
 constexpr size_t kStreamPackets = 8;
 constexpr int64_t kHoldNs = 20'000;
+constexpr int64_t kLeastHoldNs =
+    3'000;  // the poll that finds the message may have been beaten to it by the other thread
 // How often the fault handlers are looked after.
 constexpr uint32_t kPassesPerHandlerCheck = 4096;
 // A full socket buffer is tried again after this.
@@ -99,20 +101,23 @@ size_t Lane::pass() {
 // What came in is likely to be answered at once, and the acknowledgement is nearly free behind that answer.
 // It leaves by itself at the first look that finds nothing, or a little later.
 void Lane::hold_acknowledgements(bool received) {
+  const int64_t left = holding_ ? held_until_ - now_ : -kHoldNs;
+  if (!received && left > kHoldNs - kLeastHoldNs) return;
   if (!received) {
     engine_.hold_acknowledgements(engine::Time{INT64_MIN});
     holding_ = false;
-  } else if (!holding_) {
+  } else if (left <= -kHoldNs) {  // none, or one of long ago
     held_until_ = now_ + kHoldNs;
     engine_.hold_acknowledgements(held_until_);
     holding_ = true;
-  } else if (now_ >= held_until_) {
+  } else if (left <= 0) {
     holding_ = false;  // drain() sends them; the next arrival begins anew
   }
 }
 
 void Lane::settle_debts() {
   read_clock();
+  holding_ = false;
   hold_acknowledgements(false);
   drain();
 }
