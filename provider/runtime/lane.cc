@@ -11,7 +11,7 @@ namespace uroce::runtime {
 namespace {
 
 // One batch is what a 64 KiB segmented send and some small packets need; it stays in the L2 cache.
-constexpr size_t kBatchBytes = 256 << 10;
+constexpr size_t kBatchBytes = 96 << 10;
 // A pass is bounded, so that a polling thread gets back to its program under any load.
 constexpr int kReceiveCallsPerPass = 8;
 constexpr int kBatchesPerDrain = 16;
@@ -81,6 +81,7 @@ void Lane::read_clock() {
 
 size_t Lane::pass() {
   read_clock();
+  looked_ns_.store(now_.ns, std::memory_order_relaxed);
   if (++passes_ % kPassesPerHandlerCheck == 0) memory_->check_handlers();
   size_t received = 0;
   if (transport_ != nullptr) {

@@ -53,6 +53,8 @@ class Lane final : private transport::PacketSink {
   // --------------------------------------------------------------------------------------------------
   // Earliest time somebody must enter the lane, as of the last leave(); INT64_MAX: none.
   int64_t deadline_ns() const { return deadline_ns_.load(std::memory_order_acquire); }
+  // When somebody last looked for packets.
+  int64_t looked_ns() const { return looked_ns_.load(std::memory_order_relaxed); }
   uint64_t foreign_destination() const { return foreign_destination_; }
 
  private:
@@ -67,6 +69,7 @@ class Lane final : private transport::PacketSink {
   int saved_cancel_state_ = 0;
   engine::Time now_{};
   std::atomic<int64_t> deadline_ns_{INT64_MAX};
+  std::atomic<int64_t> looked_ns_{0};
 
   std::unique_ptr<ProgramMemory> memory_;
   std::unique_ptr<transport::Transport> transport_;

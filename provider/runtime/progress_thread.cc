@@ -19,6 +19,7 @@ namespace {
 
 constexpr int64_t kShortRestNs = 100'000;
 constexpr int64_t kLongRestNs = 1'000'000;
+constexpr int64_t kAttentiveNs = 10'000;
 // Kicks that found their channel full are tried again after this.
 constexpr int64_t kKickRetryNs = 1'000'000;
 // A poster need not wake us for a deadline that is this close to the one we sleep for.
@@ -77,6 +78,12 @@ void ProgressThread::armed() {
   if (resting_.load(std::memory_order_seq_cst)) wake();
 }
 
+void ProgressThread::flush_kicks(bool& left) {
+  retrying_.store(false, std::memory_order_seq_cst);
+  left = kicks_.flush();
+  if (left) retrying_.store(true, std::memory_order_relaxed);
+}
+
 void ProgressThread::kicks_are_left() {
   if (!retrying_.exchange(true, std::memory_order_seq_cst)) wake();
 }
@@ -106,6 +113,12 @@ void ProgressThread::run() {
     const uint64_t polls = polls_.load(std::memory_order_relaxed);
     const bool polled = polls != seen_polls && !want_armed_.load(std::memory_order_relaxed);
     seen_polls = polls;
+    // A poller that was here just now needs no help; taking its packets would only cost it their warmth.
+    if (polled && runtime::now().ns - lane_.looked_ns() < kAttentiveNs) {
+      mode = mode == Mode::watching ? Mode::resting : Mode::resting_long;
+      flush_kicks(kicks_left);
+      continue;
+    }
     const bool look = mode != Mode::watching || readable || runtime::now().ns >= lane_.deadline_ns();
     size_t received = 0;
     bool entered = false;
@@ -116,9 +129,7 @@ void ProgressThread::run() {
       lane_.leave();
     }
     mode = next_mode(mode, polled, look && !entered, received > 0);
-    retrying_.store(false, std::memory_order_seq_cst);
-    kicks_left = kicks_.flush();
-    if (kicks_left) retrying_.store(true, std::memory_order_relaxed);
+    flush_kicks(kicks_left);
   }
 }
 

@@ -41,6 +41,7 @@ class ProgressThread {
   int64_t wait_ns(Mode mode, bool kicks_left) const;
   bool wait(Mode mode, int64_t timeout_ns);  // true: the socket is readable
   void read_broker();
+  void flush_kicks(bool& left);
   void wake();
 
   Lane& lane_;
