@@ -123,8 +123,9 @@ static WcOpcode completion_opcode(WrOpcode opcode) {
   return WcOpcode::send;
 }
 
-void Core::complete_send(Qp& qp, const SendWqe& wqe, WcStatus status, VendorError reason, Time now) {
-  if (status == WcStatus::success && !wqe.signaled && !qp.config.signal_all) return;
+void Core::complete_head(Qp& qp, WcStatus status, VendorError reason, Time now) {
+  const SendWqe& wqe = qp.send_queue.at(qp.req.head);
+  const bool silent = status == WcStatus::success && !wqe.signaled && !qp.config.signal_all;
   Completion completion;
   completion.wr_id = wqe.wr_id;
   completion.status = status;
@@ -134,6 +135,8 @@ void Core::complete_send(Qp& qp, const SendWqe& wqe, WcStatus status, VendorErro
       wqe.opcode == WrOpcode::compare_swap || wqe.opcode == WrOpcode::fetch_add ? 8 : wqe.length;
   completion.qp_num = qp.config.qpn.value();
   completion.timestamp_ns = static_cast<uint64_t>(now.ns);
+  qp.send_queue.ring().retire_to(++qp.req.head);
+  if (silent) return;
   if (!complete(qp.config.send_cq, completion, false) && qp.current() != QpState::error) cq_failed = true;
 }
 
@@ -141,14 +144,10 @@ void Core::complete_send(Qp& qp, const SendWqe& wqe, WcStatus status, VendorErro
 
 void Core::flush_send(Qp& qp, Time now) {
   if (!qp.has_requester()) return;
-  SlotRing& ring = qp.send_queue.ring();
   RequesterState& req = qp.req;
-  const uint32_t tail = ring.tail();
-  for (; req.head != tail; ++req.head) {
-    complete_send(qp, qp.send_queue.at(req.head), WcStatus::flush_error, VendorError::flushed, now);
-  }
+  const uint32_t tail = qp.send_queue.ring().tail();
+  while (req.head != tail) complete_head(qp, WcStatus::flush_error, VendorError::flushed, now);
   req.cursor = req.begun = tail;
-  ring.retire_to(tail);
 }
 
 void Core::flush_receive(Qp& qp, Time now) {

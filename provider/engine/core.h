@@ -75,7 +75,9 @@ struct Core {
   bool take_receive(Qp& qp, SharedReceiveQueue::Impl* srq);
   // Ends the receive under way. `bytes` is what the completion says.
   bool complete_receive(Qp& qp, Time now, const Completion& fields, bool solicited);
-  void complete_send(Qp& qp, const SendWqe& wqe, WcStatus status, VendorError reason, Time now);
+  // Ends the oldest send request. Its slot is the poster's again before the completion can be seen: who
+  // polled one completion may post one request.
+  void complete_head(Qp& qp, WcStatus status, VendorError reason, Time now);
 
   // ---- states -----------------------------------------------------------------------------------
   // The only door. Entering ERR and SQE flushes, entering RESET forgets.

@@ -130,9 +130,8 @@ Turn transmit(Core& core, Qp& qp, Time now, TxBatch& batch, int64_t& quantum) {
     ++req.next_psn;
     quantum -= static_cast<int64_t>(bytes);
     unreliable_pace::sent(core, qp, wqe.length);
-    core.complete_send(qp, wqe, WcStatus::success, VendorError::none, now);
-    req.head = req.cursor = ++req.begun;
-    qp.send_queue.ring().retire_to(req.head);
+    req.cursor = ++req.begun;
+    core.complete_head(qp, WcStatus::success, VendorError::none, now);
   }
   return Turn::idle;
 }

@@ -206,15 +206,10 @@ void retire(Core& core, Qp& qp, Time now) {
   RequesterState& req = qp.req;
   const uint32_t before = req.head;
   while (req.head != req.begun && !(req.failing && req.head == req.failing_index)) {
-    const SendWqe& wqe = qp.send_queue.at(req.head);
-    if (!wqe.lies_before(req.una)) break;
-    core.complete_send(qp, wqe, WcStatus::success, VendorError::none, now);
-    ++req.head;
+    if (!qp.send_queue.at(req.head).lies_before(req.una)) break;
+    core.complete_head(qp, WcStatus::success, VendorError::none, now);
   }
-  if (req.head != before) {
-    qp.send_queue.ring().retire_to(req.head);
-    if (static_cast<int32_t>(req.cursor - req.head) < 0) req.cursor = req.head;
-  }
+  if (req.head != before && static_cast<int32_t>(req.cursor - req.head) < 0) req.cursor = req.head;
   if (req.failing && req.head == req.failing_index) {
     return fail_head(core, qp, now, req.failing_status, req.failing_reason, StateReason::local_error);
   }

@@ -154,11 +154,7 @@ void fail_request(Core& core, Qp& qp, Time now, uint32_t index, WcStatus status,
 void fail_head(Core& core, Qp& qp, Time now, WcStatus status, VendorError reason, StateReason why) {
   RequesterState& req = qp.req;
   req.failing = false;
-  if (req.head != qp.send_queue.ring().tail()) {
-    core.complete_send(qp, qp.send_queue.at(req.head), status, reason, now);
-    ++req.head;
-    qp.send_queue.ring().retire_to(req.head);
-  }
+  if (req.head != qp.send_queue.ring().tail()) core.complete_head(qp, status, reason, now);
   // IBA 10.3.1: unconnected and unreliable send queues stop in SQE, their receive side lives on.
   core.set_state(qp, qp.reliable() ? QpState::error : QpState::sqe, why, now);
 }

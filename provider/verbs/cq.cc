@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 #include "provider/verbs/cq.h"
 
-#include <time.h>
-
 #include <utility>
 
 #include "kmod-shim/uapi/uroce_abi.h"
+#include "provider/runtime/clock.h"
 #include "provider/verbs/boundary.h"
 #include "provider/verbs/events.h"
 
@@ -30,13 +29,6 @@ struct CqRequest {
   uint32_t comp_vector;
   bool ignore_overrun;
 };
-
-int64_t wallclock_offset_ns() {
-  timespec real{}, mono{};
-  clock_gettime(CLOCK_REALTIME, &real);
-  clock_gettime(CLOCK_MONOTONIC, &mono);
-  return (real.tv_sec - mono.tv_sec) * 1'000'000'000ll + (real.tv_nsec - mono.tv_nsec);
-}
 
 int create_command(CompletionQueue& cq, const CqRequest& wanted, ib_uverbs_create_cq_resp& response,
                    uroce_create_cq_resp& ours) {
@@ -69,7 +61,7 @@ CompletionQueue* create(ibv_context* base, const CqRequest& wanted) {
   cq->base.context = base;
   cq->base.handle = response.cq_handle;
   cq->base.cqe = static_cast<int>(response.cqe);
-  cq->wallclock_offset_ns = wallclock_offset_ns();
+  cq->wallclock_offset_ns = runtime::wallclock_offset_ns();
   const int error = context.data().control([&](engine::Engine& engine, engine::Time) {
     return engine.create_cq(ours.cq_id, response.cqe, wanted.ignore_overrun,
                             reinterpret_cast<uintptr_t>(cq.get()), cq->ring);

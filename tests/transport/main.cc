@@ -21,7 +21,8 @@ bool make_netdevs() {
   close(fd);
   // Groups want a netdev that is no loopback.
   return up && std::system(
-                   "ip link add d0 type veth peer d1 && ip link set d1 up && ip link set d0 up multicast on && ip address add "
+                   "ip link add d0 type veth peer d1 && ip link set d1 up && ip link set d0 up multicast on "
+                   "&& ip address add "
                    "192.0.2.1/24 dev d0 && "
                    "ip address add 2001:db8::1/64 dev d0 nodad") == 0;
 }
