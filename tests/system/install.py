@@ -24,8 +24,8 @@ def installed():
             w.a.run(found["uroce"], "run", "--", "ibv_devices", uroce=False).ok().has("ur0")
             expect(BUILD not in w.a.run(found["uroce"], "env", uroce=False).ok().out, "the installed command uses the build tree")
         for page in ("uroce.1", "uroced.8", "uroce-provider.7"):
-            out = sh("man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z", found[page], check=True)
-            expect("warning" not in out, out)
+            out = sh("sh", "-c", f"man --warnings -E UTF-8 -l -Tutf8 {found[page]} 2>&1 >/dev/null")
+            expect(not out, out)
 
 
 def quickstart():
@@ -38,7 +38,8 @@ def quickstart_without_root():
     with World(names=("a",)) as w:
         answer = w.a.run(os.path.join(TOP, "tools/quickstart"), "--no-build", uroce=False, user=65534,
                          environment={"HOME": "/tmp", "UROCE_QUICKSTART_BUILD": BUILD}, timeout=120).ok()
-        answer.has("It works", "iters in", r"(?i)without root|needs root|not root|CAP_SYS_ADMIN")
+        answer.has("It works", "iters in", r"needs root")
+        w.a.run(world.UROCE, "stop", uroce=False, user=65534)
 
 
 def run_and_env():

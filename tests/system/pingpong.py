@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """The ping-pong programs of ibverbs-utils, between namespaces, through a router and on one host."""
-from world import World, join
+from world import World, join, wait_until
 
 FAMILIES = {"ipv4": ("10.77.0.1", "10.77.0.2"), "ipv6": ("fd77::1", "fd77::2")}
 
@@ -70,6 +70,8 @@ def routed():
         for host, v4, v6 in ((w.a, "10.78.1.254", "fd78:1::fe"), (w.b, "10.78.2.254", "fd78:2::fe")):
             host.sh("ip", "route", "add", "default", "via", v4)
             host.sh("ip", "-6", "route", "add", "default", "via", v6)
+        for address in ("10.78.1.1", "fd78:1::1"):
+            wait_until(lambda: w.b.reaches(address), f"the router forwards to {address}")
         w.a.add_device("va")
         w.b.add_device("vb")
         for program, options in (("rc", ()), ("ud", ("-s", "1024"))):

@@ -131,6 +131,11 @@ class Host:
                 return int(path.rsplit("/", 1)[1])
         raise Failure(f"{self.name}: no GID for {address} in\n{out}")
 
+    def reaches(self, address):
+        """An answer comes from there: neighbours and routers are ready."""
+        out = self.sh("timeout", "1", "bash", "-c", f"exec 3<>/dev/tcp/{address}/9", check=False)
+        return "refused" in out
+
     def listens(self, port):
         return f":{port} " in self.sh("ss", "-Hltn")
 
