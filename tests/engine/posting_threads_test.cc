@@ -90,5 +90,35 @@ TEST(PostingThreads, nothing_posted_beside_the_lane_is_lost_or_overtaken) {
   EXPECT_EQ(world.a.engine.counters().rdma_sends, kPairs * kPosts);
 }
 
+// A full send queue: each completion polled is room for one request, at once.
+TEST(PostingThreads, who_polled_one_completion_may_post_one_request) {
+  constexpr uint32_t kDepth = 4;
+  World world;
+  QpOptions of_a;
+  of_a.capabilities.max_send_wr = kDepth;
+  CompletionQueue* cq = of_a.send_cq = world.a.new_cq(kDepth);
+  const Pair pair = world.connect(of_a, {});
+  std::atomic<bool> done{false};
+  std::thread program([&] {
+    uint64_t posted = 0;
+    const auto post = [&] {
+      const int error = world.a.post(pair.a, request(WrOpcode::write, posted));
+      EXPECT_EQ(error, 0) << "request " << posted;
+      ++posted;
+    };
+    while (posted < kDepth) post();
+    Completion completion;
+    while (posted < kPosts && !testing::Test::HasFailure())
+      if (cq->poll(1, &completion) == 1) post();
+    done = true;
+  });
+  while (!done.load()) {
+    world.advance(10'000);
+    world.a.events();
+    world.b.events();
+  }
+  program.join();
+}
+
 }  // namespace
 }  // namespace uroce::test
