@@ -71,7 +71,7 @@ time.sleep(60)
         wait_until(lambda: w.a.status().get("contexts"), "the context is open")
         parent.kill()
         wait_until(lambda: not w.a.status().get("contexts"), "the slot came back while the child still runs", timeout=10)
-        for pid in w.a.processes("python"):
+        for pid in w.a.named("python"):
             os.kill(pid, signal.SIGKILL)
         parent.popen.communicate()
 

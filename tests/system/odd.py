@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """Programs that do odd things with descriptors, threads, memory and events."""
 import os
+import time
 
-from world import BUILD, World
+from world import BUILD, World, expect, wait_until
 
 PROGRAMS = os.path.join(BUILD, "tests/system/programs")
 
@@ -57,6 +58,27 @@ print('done')
 """).ok().has("^done$")
 
 
+def cpu_seconds(pid):
+    with open(f"/proc/{pid}/stat") as stat:
+        fields = stat.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def idle_means_idle():
+    """An open device that nobody uses, and the daemon, take no processor time."""
+    with World() as w:
+        w.a.start("ibv_asyncwatch", "-d", "ur0")
+        wait_until(lambda: w.a.named("ibv_asyncwatch"), "the program runs")
+        wait_until(lambda: w.a.run("rdma", "resource", "show", "ctx").out.count("asyncwatch"), "the device is open")
+        time.sleep(1)  # a queue that was looked at before it was left alone
+        pids = w.a.named("ibv_asyncwatch") + w.a.daemons()
+        before = {pid: cpu_seconds(pid) for pid in pids}
+        time.sleep(5)
+        for pid in pids:
+            used = cpu_seconds(pid) - before[pid]
+            expect(used <= 0.1, f"process {pid} took {used:.2f} s of 5 s while idle")
+
+
 def validated(family):
     with World() as w:
         server, client = {"ipv4": ("10.77.0.1", "10.77.0.2"), "ipv6": ("fd77::1", "fd77::2")}[family]
@@ -73,6 +95,18 @@ def every_byte_under_loss():
         program = os.path.join(PROGRAMS, "odd_validate")
         w.pair(w.a, [program, w.a.gid_index("10.77.0.1")], w.b, [program, w.b.gid_index("10.77.0.2"), "10.77.0.1"], timeout=200,
                environment={"UROCE_FAULT": "drop=0.01,duplicate=0.01,reorder=0.02,seed=11"})
+
+
+def few_descriptors():
+    """A clear error, and nothing lost, where `ulimit -n` is too small for a device."""
+    with World(names=("a",)) as w:
+        w.a.add_device("lo")
+        for limit in range(4, 40, 3):
+            answer = w.a.run("sh", "-c", f"ulimit -n {limit}; exec ibv_devinfo -d ur0")
+            expect(answer.code in (0, 1, 255, 127), f"ulimit -n {limit}: exit {answer.code}\n{answer.out}")
+        expect(answer.code == 0, f"ulimit -n {limit} is not enough\n{answer.out}")
+        w.a.run("ibv_devinfo", "-d", "ur0").ok().has("PORT_ACTIVE")
+        expect(not w.a.status()["contexts"], "contexts are left")
 
 
 def small_socket_buffers():

@@ -142,7 +142,7 @@ class Host:
     def status(self):
         return self.run(UROCE, "status", "--json", uroce=False).ok().json()
 
-    def processes(self, name):
+    def named(self, name):
         """Process ids of the programs of this namespace whose name begins so."""
         found = []
         for pid in self.sh("ip", "netns", "pids", self.name).split():
@@ -155,7 +155,7 @@ class Host:
         return found
 
     def daemons(self):
-        return self.processes("uroced")
+        return self.named("uroced")
 
 
 def gid_text(address):
