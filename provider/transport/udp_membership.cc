@@ -10,6 +10,10 @@
 
 namespace uroce::transport {
 
+UdpMemberships::~UdpMemberships() {
+  for (const Membership& m : members_) change(m.group, m.ifindex, false);
+}
+
 std::vector<UdpMemberships::Membership>::iterator UdpMemberships::find(const wire::Gid& group,
                                                                        uint32_t ifindex) {
   return std::find_if(members_.begin(), members_.end(),
@@ -39,7 +43,9 @@ int UdpMemberships::join(const wire::Gid& group, uint32_t ifindex) {
     ++known->count;
     return 0;
   }
-  const int error = change(group, ifindex, true);
+  int error = change(group, ifindex, true);
+  // The slot's socket outlives its processes: one that was killed left the group joined.
+  if (error == EADDRINUSE) error = 0;
   if (error == 0) members_.push_back({group, ifindex, 1});
   return error;
 }

@@ -12,6 +12,8 @@ namespace uroce::transport {
 class UdpMemberships {
  public:
   explicit UdpMemberships(int receive_socket) : fd_(receive_socket) {}
+  ~UdpMemberships();  // leaves them all; the socket is still open
+  UdpMemberships(const UdpMemberships&) = delete;
 
   // 0 or errno; ENOBUFS beyond the kernel's limit per socket (net.ipv4.igmp_max_memberships, 20 unless
   // raised).

@@ -305,6 +305,23 @@ TEST_F(Udp, a_group_reaches_members_only) {
   }
 }
 
+// The socket belongs to the slot, not to the process: what a killed one left joined is no obstacle to the
+// next.
+TEST_F(Udp, groups_of_an_earlier_owner_are_no_obstacle) {
+  const Gid group = Gid::from_ipv4_be(htonl(0xe0010204));
+  const uint32_t netdev = if_nametoindex("d0");
+  ip_mreqn left{};
+  left.imr_multiaddr.s_addr = group.ipv4_be();
+  left.imr_ifindex = static_cast<int>(netdev);
+  ASSERT_EQ(setsockopt(group_[2], IPPROTO_IP, IP_ADD_MEMBERSHIP, &left, sizeof left), 0);
+  auto b = open(2);
+  EXPECT_EQ(b->join_group(group, netdev), 0);
+  b.reset();
+  // And who ends in order leaves.
+  EXPECT_EQ(setsockopt(group_[2], IPPROTO_IP, IP_DROP_MEMBERSHIP, &left, sizeof left), -1);
+  EXPECT_EQ(errno, EADDRNOTAVAIL);
+}
+
 TEST_F(Udp, more_groups_than_the_kernel_takes_say_so) {
   auto a = open(1);
   int error = 0;
