@@ -274,6 +274,8 @@ json Admin::set_link(const json& request) {
                                                        transport->get<std::string>())
                                            : std::end(kTransports);
     if (at == std::end(kTransports)) return failure("transport is auto, udp, xdp or local");
+    if (at - std::begin(kTransports) > UROCE_TRANSPORT_UDP)
+      return failure("transport " + std::string(*at) + " is not in this build: it has auto and udp");
     devices_.set_transport(*position, static_cast<uint32_t>(at - std::begin(kTransports)));
   }
   if (timeout != request.end() && (!timeout->is_number_unsigned() || timeout->get<uint64_t>() > 60'000 ||

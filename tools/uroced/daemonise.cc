@@ -61,7 +61,8 @@ int wait_for_announcement(int pipe_end) {
 
 void reset_process_state() {
   for (int number = 1; number < NSIG; ++number) signal(number, SIG_DFL);
-  signal(SIGPIPE, SIG_IGN);
+  // A daemon leaves when it is asked to, not because a terminal or a timer of somebody else ends.
+  for (const int number : {SIGPIPE, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM}) signal(number, SIG_IGN);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
