@@ -104,7 +104,7 @@ def paths():
     for path in list(files()) + list(files("Documentation", "tools", "tests", suffixes=(".md", ".py", ".sh", ".1", ".7", ".8", ".txt"))) + ["README.md"]:
         if path == "tests/tree/check_tree.py":
             continue
-        for match in re.finditer(r"/work/|/home/[a-z]|/root/", text(path)):
+        for match in re.finditer(r"/(?:home|root|work)/[a-z]", text(path)):
             yield f"{path}: names a path of one machine: {match.group(0)}"
 
 
