@@ -58,11 +58,22 @@ static void ask(struct world* out) {
 }
 
 // A daemon that leaves takes its tree along.
+static bool tree_is_there(const struct world* world) {
+  struct stat st;
+  return world->error == 0 && raw_stat_at(AT_FDCWD, world->tree, &st, 0) == 0;
+}
+
+// Root has asked, and the program has given up root since: what it has open belongs to that world, and the
+// daemon would refuse to tell the new user of it. The other way round, a user's world is nothing for root.
+static bool is_inherited(const struct world* world, uint64_t netns, uint32_t euid) {
+  return world->asked_ms != 0 && world->netns == netns && world->euid == 0 && euid != 0 &&
+         tree_is_there(world);
+}
+
 static bool is_still_true(const struct world* world, uint64_t netns, uint32_t euid) {
   if (world->asked_ms == 0 || now_ms() - world->asked_ms >= remembered_ms) return false;
   if (world->netns != netns || world->euid != euid) return false;
-  struct stat st;
-  return world->error != 0 || raw_stat_at(AT_FDCWD, world->tree, &st, 0) == 0;
+  return world->error != 0 || tree_is_there(world);
 }
 
 static bool get(struct world* out, bool fresh) {
@@ -77,9 +88,11 @@ static bool get(struct world* out, bool fresh) {
   struct world* cached = &process->cached;
   const uint64_t netns = current_netns();
   const uint32_t euid = (uint32_t)RAW(SYS_geteuid);
-  if (fresh || !is_still_true(cached, netns, euid)) {
-    *cached = (struct world){.netns = netns, .euid = euid};
-    ask(cached);
+  const bool inherited = is_inherited(cached, netns, euid);
+  if (fresh || !(inherited || is_still_true(cached, netns, euid))) {
+    *out = (struct world){.netns = netns, .euid = euid};
+    ask(out);
+    if (!inherited || out->error != EPERM) *cached = *out;
   }
   *out = *cached;
   lock_give(&process->world);

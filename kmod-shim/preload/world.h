@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 // What uroced of the caller's network namespace has to offer: the directory that stands for /sys and /dev,
 // and the netlink port. Asked for when somebody wants it, remembered for a second or until the thread changes
-// namespace or user.
+// namespace or user; what root was told is kept, by a program that gives up root, while the tree exists.
 #ifndef UROCE_PRELOAD_WORLD_H
 #define UROCE_PRELOAD_WORLD_H
 
@@ -22,7 +22,7 @@ struct world {
 
 // False: there is no world, out->error says why. Starts uroced when it is not there. errno stays as it is.
 bool world_get(struct world* out);
-// The same, but asks anew.
+// The same, but asks anew. A refusal takes nothing from a program that has given up root.
 bool world_ask(struct world* out);
 
 #endif

@@ -6,6 +6,7 @@
 #include <rdma/ib_user_verbs.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -33,6 +34,12 @@ void check(bool good, const char* what) {
 void write_file(const fs::path& path, const std::string& text) {
   fs::create_directories(path.parent_path());
   std::ofstream(path) << text;
+}
+
+bool is_stranger(int client) {
+  ucred peer{};
+  socklen_t length = sizeof peer;
+  return getsockopt(client, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 || peer.uid != geteuid();
 }
 
 void send_to_client(int fd, const uroce_msg& header, const void* payload, size_t bytes,
@@ -87,7 +94,7 @@ FakeDaemon::~FakeDaemon() {
 
 void FakeDaemon::make_tree() {
   char name[] = "/tmp/uroce-preload-test-XXXXXX";
-  check(mkdtemp(name) != nullptr, "mkdtemp");
+  check(mkdtemp(name) != nullptr && chmod(name, 0755) == 0, "mkdtemp");
   tree_ = name;
   const fs::path root(tree_);
   const fs::path device = root / "sys/devices/platform/uroce.0";
@@ -188,6 +195,7 @@ void FakeDaemon::on_hello(Client& client, const uroce_msg& header, const uroce_h
       std::snprintf(told.text, sizeof told.text, "%s", refusal_text_.c_str());
     }
   }
+  if (is_stranger(client.fd)) reply.status = EPERM;
   told.netlink_port = netlink_port_;
   std::snprintf(told.tree, sizeof told.tree, "%s", tree_.c_str());
   if (hello.role == UROCE_ROLE_RDMA_CM) reply.status = EOPNOTSUPP;

@@ -30,7 +30,8 @@ class FakeDaemon {
   std::vector<std::vector<uint8_t>> commands() const;
   int hellos(uint32_t role) const { return hellos_[role]; }
 
-  void refuse(uint32_t role, int status, const std::string& text);  // every HELLO of that role
+  // Every HELLO of that role; one of another user is refused like that anyway.
+  void refuse(uint32_t role, int status, const std::string& text);
   void restart_in_next_command() { restarts_ = 1; }  // loses the request, asks for it again, answers it twice
   void leave_in_next_command() { leaves_ = 1; }      // GONE
   void fail_next_command(int status) { fails_ = status; }

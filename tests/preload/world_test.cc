@@ -2,6 +2,7 @@
 // Finding uroced: by namespace, by owner, by starting it.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/netlink.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -106,6 +107,81 @@ TEST(World, squatter__is_not_believed) {
   int status = -1;
   waitpid(squatter, &status, 0);
   if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "there is no second user here";
+  EXPECT_EQ(status, 0);
+}
+
+constexpr uid_t kNobody = 65534;
+
+// The child's exit status; 77: there is no second user here.
+int status_of(pid_t child) {
+  int status = -1;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+bool netlink_answers() {
+  const int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, 20);
+  const nlmsghdr hail{sizeof hail, 0x1401, NLM_F_REQUEST, 7, 0};
+  nlmsghdr echo{};
+  const bool answers = fd >= 0 && send(fd, &hail, sizeof hail, 0) == sizeof hail &&
+                       recv(fd, &echo, sizeof echo, 0) == sizeof echo && echo.nlmsg_seq == 7;
+  close(fd);
+  return answers;
+}
+
+// 0, or which step is not as it should be.
+int give_up_root(int reached, int daemon) {
+  char byte;
+  if (read(daemon, &byte, 1) != 1) return 9;
+  if (!tree_is_there()) return 1;
+  if (setgid(kNobody) != 0 || setuid(kNobody) != 0) return 77;
+  if (!tree_is_there()) return 2;
+  if (!netlink_answers()) return 3;
+  if (!tree_is_there()) return 4;
+  if (open("/dev/infiniband/uverbs0", O_RDWR) != -1 || errno != EPERM) return 5;
+  if (!tree_is_there()) return 6;
+  if (write(reached, &byte, 1) != 1 || read(daemon, &byte, 1) != 0) return 7;
+  return tree_is_there() ? 8 : 0;
+}
+
+TEST(World, root_given_up__the_world_stays_while_its_tree_exists) {
+  int reached[2], there[2];  // a byte: the daemon is there; the end: it has left
+  ASSERT_EQ(pipe(reached), 0);
+  ASSERT_EQ(pipe(there), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    close(there[1]);
+    _exit(give_up_root(reached[1], there[0]));
+  }
+  std::optional<FakeDaemon> daemon(std::in_place);  // not the child's too
+  close(reached[1]);
+  char byte = 't';
+  EXPECT_EQ(write(there[1], &byte, 1), 1);
+  const bool lives = read(reached[0], &byte, 1) == 1;
+  daemon.reset();
+  close(there[1]);
+  const int status = status_of(child);
+  close(reached[0]);
+  close(there[0]);
+  if (status == 77) GTEST_SKIP() << "there is no second user here";
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(lives);
+}
+
+// 0, or which step is not as it should be.
+int become_root_again() {
+  if (seteuid(kNobody) != 0) return 77;
+  const FakeDaemon daemon;
+  if (!tree_is_there()) return 1;
+  if (seteuid(0) != 0) return 2;
+  return tree_is_there() ? 3 : 0;
+}
+
+TEST(World, root_again__a_users_world_is_not_believed) {
+  const pid_t child = fork();
+  if (child == 0) _exit(become_root_again());
+  const int status = status_of(child);
+  if (status == 77) GTEST_SKIP() << "there is no second user here";
   EXPECT_EQ(status, 0);
 }
 
