@@ -79,6 +79,8 @@ class Worker final : public ConnectionUser, public DeviceListener {
     return true;
   }
 
+  void remove_tree() { tree_.remove_all(); }
+
   int run() {
     keeper_.tell_ready();
     loop_.run();
@@ -258,9 +260,9 @@ Hello::Facts Worker::facts_for_hello() const {
 // The directory of the first worker, or a new one.
 bool find_tree(State& state, std::string& tree, std::string& why) {
   if (state.tree[0] == '\0') {
-    const auto candidates = tree_candidates(geteuid());
-    sweep_dead_trees(candidates, geteuid());
-    const auto made = make_tree_directory(candidates, geteuid(), own_netns_inode(), why);
+    const auto places = tree_places(geteuid());
+    sweep_dead_trees(places, geteuid());
+    const auto made = make_tree_directory(places, geteuid(), own_netns_inode(), why);
     if (!made) return false;
     std::snprintf(state.tree, sizeof state.tree, "%s", made->c_str());
   }
@@ -280,7 +282,9 @@ int run(Inheritance& inheritance) {
   const auto routes = netlink::RouteTable::open(why);
   if (routes == nullptr || !find_tree(state, tree, why)) return fail(state, why);
   Worker worker(inheritance, *routes, tree);
-  return worker.start(why) ? worker.run() : fail(state, why);
+  if (worker.start(why)) return worker.run();
+  if (state.generation == 1) worker.remove_tree();  // there is no next worker
+  return fail(state, why);
 }
 
 }  // namespace
