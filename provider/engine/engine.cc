@@ -110,8 +110,6 @@ void Engine::on_packet(Time now, std::span<const std::byte> packet, const RxMeta
 void Engine::ring(QueuePair* qp) {
   impl_->core.ring(qp->impl());
 }
-void Engine::ring(SharedReceiveQueue*) {
-}  // nobody waits for a receive here: requesters come again by themselves
 bool Engine::has_rings() const {
   return impl_->core.rung.load(std::memory_order_acquire) != nullptr;
 }

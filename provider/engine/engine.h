@@ -112,9 +112,10 @@ class Engine {
   // ---- data in ----------------------------------------------------------------------------------
   // `packet`: BTH .. pad, ICRC checked and cut off; valid during the call only.
   void on_packet(Time now, std::span<const std::byte> packet, const RxMeta& meta);
-  // Work was posted; any thread, lock-free. The lane holder finds it at the next progress().
+  // Send requests were posted, or receives in ERR, which are to be flushed (else nobody waits for a receive
+  // here: requesters come again by themselves). Any thread, lock-free. The lane holder finds it at the next
+  // take_rings().
   void ring(QueuePair* qp);
-  void ring(SharedReceiveQueue* srq);
   bool has_rings() const;  // any thread
   // Takes posted work over. Called before poll_transmit().
   void take_rings(Time now);

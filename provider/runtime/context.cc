@@ -256,20 +256,10 @@ int Context::change_membership(const wire::Gid& group, bool join) {
   return error;
 }
 
+// The holder of the lane looks for rings before it lets go, so a failed try loses nothing.
 void Context::posted(engine::QueuePair* qp) {
   const KeepErrno keep;
   impl_->lane->engine().ring(qp);
-  posted_work();
-}
-
-void Context::posted(engine::SharedReceiveQueue* srq) {
-  const KeepErrno keep;
-  impl_->lane->engine().ring(srq);
-  posted_work();
-}
-
-// The holder of the lane looks for rings before it lets go, so a failed try loses nothing.
-void Context::posted_work() {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (!impl_->lane->try_enter()) return;
   impl_->lane->read_clock();

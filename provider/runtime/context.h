@@ -65,7 +65,6 @@ class Context {
   // was posted (under the queue's own lock, which may still be held): tells the engine and makes progress if
   // the lane is free.
   void posted(engine::QueuePair* qp);
-  void posted(engine::SharedReceiveQueue* srq);
   // A poller found less than it asked for: makes progress inline. Cheap when there is nothing to do.
   void progress();
   // A CQ was armed: the background thread watches the socket from now on.
@@ -102,7 +101,6 @@ class Context {
    private:
     Context& context_;
   };
-  void posted_work();
   int change_membership(const wire::Gid& group, bool join);
   struct Impl;
   explicit Context(std::unique_ptr<Impl> impl);

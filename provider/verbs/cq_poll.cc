@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "provider/verbs/cq.h"
+#include "provider/verbs/scratch.h"
 
 namespace uroce::verbs {
 
@@ -38,7 +39,8 @@ void convert(const Completion& from, ibv_wc& to) {
 // Takes up to `count` from the ring, a few at a time over the stack.
 int drain(CompletionQueue& cq, int count, ibv_wc* out) {
   constexpr int kChunk = 16;
-  Completion taken[kChunk];
+  Scratch<Completion, kChunk> scratch;
+  Completion* const taken = scratch.data();
   const CqGuard guard(cq);
   int total = 0;
   while (total < count) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 // ibv_post_send: each request is translated on the stack and copied once, into the engine's ring.
-#include <array>
 #include <cerrno>
 #include <mutex>
 
@@ -8,6 +7,7 @@
 #include "provider/verbs/ah.h"
 #include "provider/verbs/mw.h"
 #include "provider/verbs/qp.h"
+#include "provider/verbs/scratch.h"
 #include "provider/verbs/work_opcode.h"
 
 namespace uroce::verbs {
@@ -18,26 +18,28 @@ using engine::SendRequest;
 using engine::SgEntry;
 using engine::WrOpcode;
 
-// What a request's spans point into.
-struct Scratch {
-  std::array<SgEntry, UROCE_MAX_SGE> sges;
-  std::array<std::span<const std::byte>, UROCE_MAX_SGE> parts;
+// Where the spans of a request point to.
+struct Lists {
+  Scratch<SgEntry, UROCE_MAX_SGE> sges;
+  Scratch<std::span<const std::byte>, UROCE_MAX_SGE> parts;
 };
 
-void take_list(const ibv_send_wr& from, Scratch& scratch, SendRequest& to) {
+void take_list(const ibv_send_wr& from, Lists& lists, SendRequest& to) {
   const auto count = static_cast<size_t>(from.num_sge);
   if (to.flags.inline_data) {
+    std::span<const std::byte>* const parts = lists.parts.data();
     for (size_t i = 0; i < count; ++i) {
       const ibv_sge& sge = from.sg_list[i];
-      scratch.parts[i] = {reinterpret_cast<const std::byte*>(sge.addr), sge.length};
+      parts[i] = {reinterpret_cast<const std::byte*>(sge.addr), sge.length};
     }
-    to.inline_parts = {scratch.parts.data(), count};
+    to.inline_parts = {parts, count};
     return;
   }
+  SgEntry* const sges = lists.sges.data();
   for (size_t i = 0; i < count; ++i) {
-    scratch.sges[i] = {from.sg_list[i].addr, from.sg_list[i].length, from.sg_list[i].lkey};
+    sges[i] = {from.sg_list[i].addr, from.sg_list[i].length, from.sg_list[i].lkey};
   }
-  to.sges = {scratch.sges.data(), count};
+  to.sges = {sges, count};
 }
 
 // The operands of the opcode. False: they are not there.
@@ -102,8 +104,8 @@ int post_one(QueuePair& qp, const ibv_send_wr& from) {
     if (!take_atomic_word(from, to)) return EINVAL;
     return qp.queue->post_send(to);
   }
-  Scratch scratch;
-  take_list(from, scratch, to);
+  Lists lists;
+  take_list(from, lists, to);
   return qp.queue->post_send(to);
 }
 

@@ -134,14 +134,12 @@ int Host::post(QueuePair* qp, const SendRequest& r) {
 
 int Host::receive(QueuePair* qp, uint64_t wr_id, std::vector<SgEntry> sges) {
   const int error = qp->post_recv({wr_id, sges});
-  if (error == 0) engine.ring(qp);
+  if (error == 0 && qp->state() == QpState::error) engine.ring(qp);
   return error;
 }
 
 int Host::receive(engine::SharedReceiveQueue* srq, uint64_t wr_id, std::vector<SgEntry> sges) {
-  const int error = srq->post_recv({wr_id, sges});
-  if (error == 0) engine.ring(srq);
-  return error;
+  return srq->post_recv({wr_id, sges});
 }
 
 std::vector<Completion> Host::poll(CompletionQueue* from) {
