@@ -76,6 +76,43 @@ TEST_F(Links, a_port_that_somebody_else_has_is_an_error_that_names_them) {
       << answer;
 }
 
+TEST_F(Links, a_full_file_system_is_an_error_and_leaves_nothing) {
+  std::string output;
+  const int started = run_program(
+      {"unshare", "-m", "sh", "-c",
+       "exec 9< " UROCED "; for d in /run /tmp /dev/shm; do mount -t tmpfs -o size=256k none $d || exit 77; "
+       "done; unset XDG_RUNTIME_DIR; cd /; exec /proc/self/fd/9 --autostart"},
+      &output);
+  if (started == 77) GTEST_SKIP() << "cannot mount here: " << output;
+  ASSERT_EQ(started, 0) << output;
+  const json fresh = status();
+  const std::string tree = fresh["tree"];
+  const std::string root = "/proc/" + std::to_string(fresh.value("pid", 0)) + "/root";
+
+  const json answer = add("ur0", "lo");
+  EXPECT_EQ(answer.value("errno", 0), ENOSPC) << answer;
+  EXPECT_NE(answer.value("error", "").find("No space left"), std::string::npos) << answer;
+  EXPECT_TRUE(status()["devices"].empty());
+  for (const char* path :
+       {"/sys/class/infiniband", "/sys/devices/platform", "/dev/infiniband", "/sys/class/infiniband_verbs"}) {
+    size_t left = 0;
+    for (const auto& entry : fs::directory_iterator(root + tree + path)) {
+      const bool hosts = entry.is_symlink() && fs::read_symlink(entry.path()).is_absolute();
+      left += entry.path().filename() != "abi_version" && !hosts;
+    }
+    EXPECT_EQ(left, 0u) << path;
+  }
+
+  // With room for it the same daemon makes it.
+  const std::string place = fs::path(tree).parent_path();
+  ASSERT_EQ(run_program({"nsenter", "-t", std::to_string(fresh.value("pid", 0)), "-m", "mount", "-o",
+                         "remount,size=16m", place},
+                        &output),
+            0)
+      << output;
+  EXPECT_TRUE(add("ur0", "lo").value("ok", false));
+}
+
 TEST_F(Links, loopback_has_its_two_gids_and_files) {
   start_with_device();
   EXPECT_EQ(addresses(), (std::vector<std::string>{"::1", "127.0.0.1"}));

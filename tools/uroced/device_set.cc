@@ -44,6 +44,11 @@ bool host_has_guid(uint64_t guid_be) {
   return false;
 }
 
+// Where a device stays although its files are incomplete.
+void note(const SysfsTree::Failure& failure) {
+  if (failure.error != 0) spdlog::warn("the files that stand for /sys are incomplete: {}", failure.text);
+}
+
 }  // namespace
 
 std::string wrong_with_device_name(const std::string& name) {
@@ -77,7 +82,7 @@ void DeviceSet::adopt() {
       remove(position, why);
       return;
     }
-    publish(position);
+    note(publish(position));
   });
   follow_netdevs();
 }
@@ -157,7 +162,13 @@ int DeviceSet::add(const std::string& name, const std::string& type, const std::
   device.min_timeout_ms = kDefaultMinimumTimeoutMs;
   device.port_state = kDown;
   device.live = 1;
-  refresh(position);
+  SysfsTree::Failure failure = refresh(position);
+  if (failure.error == 0) failure = tree_.write_counters(facts(position), {});
+  if (failure.error != 0) {
+    why = fmt::format("the files of {} in {}: {}", name, tree_.root(), failure.text);
+    remove(position, why);
+    return failure.error;
+  }
   spdlog::info("{} on {}: uverbs{}", name, netdev, device.uverbs_minor);
   return 0;
 }
@@ -170,7 +181,7 @@ void DeviceSet::remove(uint32_t position, const std::string& reason) {
     page.port_state = kDown;
   });
   listener_.device_removed(position);
-  tree_.remove_device(gone);
+  note(tree_.remove_device(gone));
   pages_[position].drop(keeper_, position);
   registry_.edit(registry_.device(position).live) = 0;
 }
@@ -186,21 +197,21 @@ int DeviceSet::rename(uint32_t position, const std::string& name, std::string& w
   DeviceRecord& device = registry_.edit(registry_.device(position));
   std::memset(device.name, 0, sizeof device.name);
   std::snprintf(device.name, sizeof device.name, "%s", name.c_str());
-  tree_.rename_device(facts(position), old);
+  note(tree_.rename_device(facts(position), old));
   return 0;
 }
 
 int DeviceSet::set_transport(uint32_t position, uint32_t transport) {
   if (transport > UROCE_TRANSPORT_LOCAL) return EINVAL;
   registry_.edit(registry_.device(position).transport) = transport;
-  publish(position);
+  note(publish(position));
   return 0;
 }
 
 int DeviceSet::set_minimum_timeout(uint32_t position, uint32_t ms) {
   if (ms > 60'000) return EINVAL;
   registry_.edit(registry_.device(position).min_timeout_ms) = ms;
-  publish(position);
+  note(publish(position));
   return 0;
 }
 
@@ -209,15 +220,15 @@ void DeviceSet::follow_netdevs() {
     if (routes_.find_link(registry_.device(position).ifindex) == nullptr) {
       remove(position, "its netdev is gone");
     } else {
-      refresh(position);
+      note(refresh(position));
     }
   });
 }
 
 // Takes over what the netdev is now; tells what has changed, each once.
-void DeviceSet::refresh(uint32_t position) {
+SysfsTree::Failure DeviceSet::refresh(uint32_t position) {
   const netlink::Link* link = routes_.find_link(registry_.device(position).ifindex);
-  if (link == nullptr) return;
+  if (link == nullptr) return {};
   DeviceRecord& device = registry_.edit(registry_.device(position));
   const GidSource source = gid_source(*link, routes_.links(), routes_.addresses(), ipv6_enabled(link->name));
   const GidChange gids = update_gid_table(device.gids, source);
@@ -229,12 +240,13 @@ void DeviceSet::refresh(uint32_t position) {
   const bool port_changed = state != device.port_state;
   device.port_state = state;
   if (port_changed && state == kDown) device.retired_counters[UROCE_CNT_LINK_DOWNED]++;
-  publish(position);
+  SysfsTree::Failure failure = publish(position);
   if (port_changed) listener_.port_event(position, state == kActive ? kEventPortActive : kEventPortError);
   if (gids.changed) listener_.port_event(position, kEventGidChange);
+  return failure;
 }
 
-void DeviceSet::publish(uint32_t position) {
+SysfsTree::Failure DeviceSet::publish(uint32_t position) {
   const DeviceRecord& device = registry_.device(position);
   const DeviceFacts now = facts(position);
   pages_[position].write([&](uroce_device_page& page) {
@@ -247,7 +259,7 @@ void DeviceSet::publish(uint32_t position) {
     page.removed = 0;
     std::memcpy(page.gids, device.gids, sizeof page.gids);
   });
-  tree_.write_device(now);
+  return tree_.write_device(now);
 }
 
 std::optional<uint32_t> DeviceSet::by_index(uint32_t device_index) const {

@@ -65,8 +65,8 @@ class DeviceSet {
                 std::string& why);
   bool name_is_taken(const std::string& name) const;
   uint32_t free_minor() const;
-  void refresh(uint32_t position);
-  void publish(uint32_t position);
+  SysfsTree::Failure refresh(uint32_t position);
+  SysfsTree::Failure publish(uint32_t position);
 
   Registry& registry_;
   KeeperLine& keeper_;

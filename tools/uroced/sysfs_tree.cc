@@ -41,13 +41,19 @@ void write_sysfs_links(TreeWriter& tree, const DeviceFacts& device) {
 
 }  // namespace
 
-SysfsTree::SysfsTree(const std::string& root, bool has_rdma_cm) : writer_(root) {
+SysfsTree::SysfsTree(const std::string& root, bool has_rdma_cm) : has_rdma_cm_(has_rdma_cm), writer_(root) {
+  write_frame();
+  writer_.take_failure();  // the next call tries again and tells
+}
+
+// What is there without any device.
+void SysfsTree::write_frame() {
   for (const char* path :
        {"sys/class/infiniband", "sys/class/infiniband_verbs", "sys/devices/platform", "dev/infiniband"}) {
     writer_.directory(path);
   }
   writer_.file("sys/class/infiniband_verbs/abi_version", fmt::format("{}\n", IB_USER_VERBS_ABI_VERSION));
-  if (!has_rdma_cm) return;
+  if (!has_rdma_cm_) return;
   writer_.directory("sys/class/misc/rdma_cm");
   writer_.file("sys/class/misc/rdma_cm/abi_version", fmt::format("{}\n", kCmAbiVersion));
   writer_.file("sys/class/misc/rdma_cm/dev",
@@ -55,7 +61,8 @@ SysfsTree::SysfsTree(const std::string& root, bool has_rdma_cm) : writer_(root) 
   writer_.file("dev/infiniband/rdma_cm", "");
 }
 
-void SysfsTree::write_device(const DeviceFacts& device) {
+SysfsTree::Failure SysfsTree::write_device(const DeviceFacts& device) {
+  write_frame();
   const std::string base = base_of(device), ib = ib_of(device);
   const std::string uverbs = base + "/infiniband_verbs/" + uverbs_name(device);
   writer_.directory(ib);
@@ -98,6 +105,7 @@ void SysfsTree::write_device(const DeviceFacts& device) {
   write_gids(device);
   writer_.file("dev/infiniband/" + uverbs_name(device), "");
   write_sysfs_links(writer_, device);  // last: whoever sees the device finds all of it
+  return writer_.take_failure();
 }
 
 void SysfsTree::write_port(const DeviceFacts& device) {
@@ -139,7 +147,7 @@ void SysfsTree::write_gids(const DeviceFacts& device) {
   }
 }
 
-void SysfsTree::write_counters(const DeviceFacts& device, const CounterValues& counters) {
+SysfsTree::Failure SysfsTree::write_counters(const DeviceFacts& device, const CounterValues& counters) {
   const std::string port = port_of(device);
   for (uint32_t i = 0; i < counters.size(); ++i) {
     writer_.file(fmt::format("{}/hw_counters/{}", port, counter_name(i)), fmt::format("{}\n", counters[i]));
@@ -176,23 +184,26 @@ void SysfsTree::write_counters(const DeviceFacts& device, const CounterValues& c
     const uint64_t value = row.counter == kNothing ? 0 : counters[row.counter] / row.divisor;
     writer_.file(fmt::format("{}/counters/{}", port, row.name), fmt::format("{}\n", value));
   }
+  return writer_.take_failure();
 }
 
-void SysfsTree::rename_device(const DeviceFacts& device, const std::string& old_name) {
+SysfsTree::Failure SysfsTree::rename_device(const DeviceFacts& device, const std::string& old_name) {
   const std::string parent = base_of(device) + "/infiniband/";
   writer_.remove("sys/class/infiniband/" + old_name);
   writer_.rename(parent + old_name, parent + device.name);
-  write_device(device);
+  return write_device(device);
 }
 
-void SysfsTree::remove_device(const DeviceFacts& device) {
+SysfsTree::Failure SysfsTree::remove_device(const DeviceFacts& device) {
   writer_.remove("sys/class/infiniband/" + device.name);
   writer_.remove("sys/class/infiniband_verbs/" + uverbs_name(device));
   writer_.remove("dev/infiniband/" + uverbs_name(device));
   writer_.remove(base_of(device));
+  return writer_.take_failure();
 }
 
-void SysfsTree::link_host_devices(const std::string& sys, const std::string& dev) {
+SysfsTree::Failure SysfsTree::link_host_devices(const std::string& sys, const std::string& dev) {
+  write_frame();
   struct Pair {
     std::string host, here;
   };
@@ -217,6 +228,7 @@ void SysfsTree::link_host_devices(const std::string& sys, const std::string& dev
     if (found.count(old) == 0) writer_.remove(old);
   }
   host_links_ = std::move(found);
+  return writer_.take_failure();
 }
 
 void SysfsTree::remove_all() {

@@ -7,8 +7,8 @@
 //   sys/class/infiniband_verbs/abi_version, sys/class/misc/rdma_cm/{abi_version,dev}
 //   dev/infiniband/{uverbs<N>,rdma_cm}   plain files; the stand-in opens them
 //
-// RDMA devices of the host appear as links into the real /sys and /dev. Counter files are as fresh as the
-// last write_counters().
+// Files that could not be written are written at the next call. RDMA devices of the host appear as links into
+// the real /sys and /dev. Counter files are as fresh as the last write_counters().
 #pragma once
 
 #include <set>
@@ -21,27 +21,30 @@ namespace uroce::daemon {
 
 class SysfsTree {
  public:
+  using Failure = TreeWriter::Failure;
+
   // `root`: from make_tree_directory(), or that of an earlier worker. Without a connection manager its files
   // are not there, as where the kernel's module is not loaded; the host's own then show through.
   SysfsTree(const std::string& root, bool has_rdma_cm);
 
   const std::string& root() const { return writer_.root(); }
 
-  void write_device(const DeviceFacts& device);  // new or changed; what is right already stays untouched
-  void write_counters(const DeviceFacts& device, const CounterValues& counters);
-  void rename_device(const DeviceFacts& device, const std::string& old_name);  // `device` has the new name
-  void remove_device(const DeviceFacts& device);
+  Failure write_device(const DeviceFacts& device);  // new or changed; what is right already stays untouched
+  Failure write_counters(const DeviceFacts& device, const CounterValues& counters);
+  Failure rename_device(const DeviceFacts& device, const std::string& old_name);  // `device` has the new name
+  Failure remove_device(const DeviceFacts& device);
 
   // Links to what is in `sys` and `dev` (normally /sys and /dev) and not ours.
-  void link_host_devices(const std::string& sys, const std::string& dev);
+  Failure link_host_devices(const std::string& sys, const std::string& dev);
 
   void remove_all();  // when the daemon leaves
-  const std::string& trouble() const { return writer_.first_error(); }
 
  private:
+  void write_frame();
   void write_port(const DeviceFacts& device);
   void write_gids(const DeviceFacts& device);
 
+  const bool has_rdma_cm_;
   TreeWriter writer_;
   std::set<std::string> host_links_;
 };

@@ -19,7 +19,13 @@ namespace {
 constexpr mode_t kFileMode = 0644;
 
 bool write_all(int fd, const std::string& text) {
-  return pwrite(fd, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
+  size_t at = 0;
+  while (at < text.size()) {
+    const ssize_t n = pwrite(fd, text.data() + at, text.size() - at, static_cast<off_t>(at));
+    if (n <= 0) return false;
+    at += static_cast<size_t>(n);
+  }
+  return true;
 }
 
 }  // namespace
@@ -30,7 +36,9 @@ TreeWriter::TreeWriter(std::string root)
 }
 
 void TreeWriter::failed(const std::string& what, const std::string& path) {
-  if (errors_++ == 0) first_error_ = fmt::format("cannot {} {}: {}", what, path, std::strerror(errno));
+  if (failure_.error != 0) return;
+  const int error = errno;
+  failure_ = {error, fmt::format("cannot {} {}: {}", what, path, std::strerror(error))};
 }
 
 void TreeWriter::directory(const std::string& path) {
@@ -66,6 +74,7 @@ void TreeWriter::file(const std::string& path, const std::string& text, Replace 
     texts_[path] = text;
   } else {
     failed("write", path);
+    texts_.erase(path);
   }
 }
 

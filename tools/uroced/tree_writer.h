@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 // Writes files, directories and symbolic links below one directory of ours, only where something differs.
-// Errors are counted and the first is kept: a full tmpfs must not stop the daemon.
+// Goes on after an error, of which the first is kept: a full tmpfs must not stop the daemon.
 #pragma once
 
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 #include "tools/uroced/fd.h"
 
@@ -18,6 +19,11 @@ class TreeWriter {
     in_place,   // the directory's own time stamp must not change: libibverbs tells devices apart by it
   };
 
+  struct Failure {
+    int error = 0;  // errno, 0: none
+    std::string text;
+  };
+
   explicit TreeWriter(std::string root);
 
   const std::string& root() const { return root_; }
@@ -27,8 +33,8 @@ class TreeWriter {
   void rename(const std::string& from, const std::string& to);  // a file or a whole directory
   void remove(const std::string& path);                         // with everything below
 
-  unsigned errors() const { return errors_; }
-  const std::string& first_error() const { return first_error_; }
+  // The first since the last call.
+  Failure take_failure() { return std::exchange(failure_, {}); }
 
  private:
   void failed(const std::string& what, const std::string& path);
@@ -36,8 +42,7 @@ class TreeWriter {
   std::string root_;
   Fd root_fd_;
   std::unordered_map<std::string, std::string> texts_;  // as last written
-  unsigned errors_ = 0;
-  std::string first_error_;
+  Failure failure_;
 };
 
 }  // namespace uroce::daemon

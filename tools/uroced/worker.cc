@@ -71,7 +71,7 @@ class Worker final : public ConnectionUser, public DeviceListener {
     contexts_.adopt();
     devices_.adopt();
     keeper_.discard_unclaimed();
-    tree_.link_host_devices("/sys", "/dev");
+    warn_of(tree_.link_host_devices("/sys", "/dev"));
     refresh_counters();
     watch_what_is_there();
     if (registry_.state().generation > 1)
@@ -179,12 +179,14 @@ class Worker final : public ConnectionUser, public DeviceListener {
   // Counter files are at most a second old while a context is open, and fresh at each HELLO.
   void refresh_counters() {
     devices_.for_each([&](uint32_t position) {
-      tree_.write_counters(devices_.facts(position), contexts_.counters(position));
+      warn_of(tree_.write_counters(devices_.facts(position), contexts_.counters(position)));
     });
-    if (!tree_.trouble().empty() && !told_of_trouble_) {
-      told_of_trouble_ = true;
-      spdlog::warn("the files that stand for /sys are incomplete: {}", tree_.trouble());
-    }
+  }
+
+  // Once: counters are written every second.
+  void warn_of(const SysfsTree::Failure& failure) {
+    if (failure.error != 0 && !std::exchange(told_of_trouble_, true))
+      spdlog::warn("the files that stand for /sys are incomplete: {}", failure.text);
   }
 
   void review_quarantine() {
