@@ -271,7 +271,7 @@ void Context::progress() {
   const KeepErrno keep;
   impl_->thread->polled();
   if (!impl_->lane->try_enter()) return;
-  impl_->lane->pass();
+  impl_->lane->pass(Lane::Look::at_once);
   impl_->publish(false);
   impl_->leave_and_tell();
 }

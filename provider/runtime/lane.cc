@@ -79,7 +79,7 @@ void Lane::read_clock() {
   if (time > now_) now_ = time;
 }
 
-size_t Lane::pass() {
+size_t Lane::pass(Look look) {
   read_clock();
   looked_ns_.store(now_.ns, std::memory_order_relaxed);
   if (++passes_ % kPassesPerHandlerCheck == 0) memory_->check_handlers();
@@ -89,7 +89,7 @@ size_t Lane::pass() {
       const size_t n = transport_->receive(*this);
       received += n;
       // A few packets are a question that waits for its answer; a whole run is a stream with more behind it.
-      if (n < kStreamPackets) break;
+      if (n == 0 || (look == Look::at_once && n < kStreamPackets)) break;
     }
   }
   hold_acknowledgements(received > 0);

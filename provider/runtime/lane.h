@@ -37,8 +37,10 @@ class Lane final : private transport::PacketSink {
   transport::Transport* transport() { return transport_.get(); }
   engine::Time now() const { return now_; }
   void read_clock();
-  // Receives (bounded), runs timers, sends. Returns packets received.
-  size_t pass();
+  // Receives (bounded), runs timers, sends. Returns packets received. A poller wants what is there `at_once`;
+  // with nobody waiting it is cheaper to look `until_empty` and acknowledge all of it together.
+  enum class Look : uint8_t { at_once, until_empty };
+  size_t pass(Look look);
   // Takes posted work, sends what is due, collects events. After every input.
   void drain();
   void take_packet(std::span<const std::byte> packet, const engine::RxMeta& meta);  // relayed by the broker

@@ -124,7 +124,7 @@ void ProgressThread::run() {
     bool entered = false;
     if (look && lane_.try_enter()) {
       entered = true;
-      received = lane_.pass();
+      received = lane_.pass(Lane::Look::until_empty);
       housekeeping_();
       lane_.leave();
     }
