@@ -5,7 +5,6 @@
 usage: bench.py BUILD_DIRECTORY [--rounds N] [--mtu N]
 """
 import argparse
-import json
 import os
 import statistics
 import sys

@@ -36,12 +36,17 @@ def ud_ipv6(): between("ud", "ipv6", "-s", "1024")
 def srq_ipv4(): between("srq", "ipv4")
 def srq_ipv6(): between("srq", "ipv6")
 def xsrq_ipv4(): between("xsrq", "ipv4")
+def xsrq_ipv6(): between("xsrq", "ipv6")
 
 
-def rc_every_mtu():
+def every_mtu(program):
     with World(mtu=4500) as w:
         for mtu in (256, 512, 1024, 2048, 4096):
-            pingpong(w, "rc", w.a, "10.77.0.1", w.b, "10.77.0.2", "-m", mtu, "-s", "65536", "-n", "200", "-c")
+            pingpong(w, program, w.a, "10.77.0.1", w.b, "10.77.0.2", "-m", mtu, "-s", "65536", "-n", "200", "-c")
+
+
+def rc_every_mtu(): every_mtu("rc")
+def uc_every_mtu(): every_mtu("uc")
 
 
 def rc_validates_buffers():
@@ -53,6 +58,7 @@ def one_host():
     with World() as w:
         for program, options in (("rc", ()), ("uc", ()), ("ud", ("-s", "1024")), ("srq", ())):
             pingpong(w, program, w.a, "10.77.0.1", w.a, "10.77.0.1", *options)
+            pingpong(w, program, w.a, "10.77.0.1", w.a, "10.77.0.1", *options, "-e", *(("-q", "8") if program == "srq" else ()))
 
 
 def loopback():

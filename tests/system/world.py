@@ -120,6 +120,10 @@ class Host:
 
     def add_device(self, netdev, name="ur0"):
         self.run("rdma", "link", "add", name, "type", "uroce", "netdev", netdev).ok()
+        wanted = os.environ.get("UROCE_RECEIVE_BUFFER")
+        if wanted:  # the kernel doubles it
+            sockets = self.sh("ss", "-Hulnm", "sport", "=", "4791")
+            expect(f"rb{2 * int(wanted)}," in sockets, f"the receive buffers are not of {wanted} bytes:\n{sockets}")
 
     def gid_index(self, address, device="ur0"):
         """Index of the GID of an IPv4 or IPv6 address, as a user finds it: in sysfs."""
