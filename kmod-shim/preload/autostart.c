@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 
@@ -60,8 +61,11 @@ static int start_daemon(void* argument) {
 }
 
 static bool run_and_wait(const char* path) {
+  // With raised privileges (setuid under /etc/ld.so.preload) what the caller has set is nothing for the
+  // daemon.
+  char* const* given = getauxval(AT_SECURE) != 0 ? NULL : environ;
   size_t count = 0;
-  while (environ != NULL && environ[count] != NULL) ++count;
+  while (given != NULL && given[count] != NULL) ++count;
   const size_t bytes = stacks * stack_bytes + (count + 1) * sizeof(char*);
   const long at =
       RAW(SYS_mmap, NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0L);
@@ -71,7 +75,7 @@ static bool run_and_wait(const char* path) {
       .path = path, .environment = (char**)(at + stacks * stack_bytes), .stack = (char*)at + 2 * stack_bytes};
   size_t kept = 0;
   for (size_t i = 0; i < count; ++i) {
-    if (strncmp(environ[i], "LD_PRELOAD=", 11) != 0) start.environment[kept++] = environ[i];
+    if (strncmp(given[i], "LD_PRELOAD=", 11) != 0) start.environment[kept++] = given[i];
   }
   start.environment[kept] = NULL;
 
@@ -98,7 +102,7 @@ static bool beside(const char* file, const char* relative, char out[PATH_MAX]) {
 }
 
 bool autostart_daemon(void) {
-  const char* chosen = getenv("UROCE_DAEMON");
+  const char* chosen = secure_getenv("UROCE_DAEMON");
   if (chosen != NULL) return chosen[0] == '/' && run_and_wait(chosen);
   Dl_info self;
   if (dladdr((const void*)&autostart_daemon, &self) == 0 || self.dli_fname == NULL) return false;
