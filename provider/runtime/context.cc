@@ -89,6 +89,9 @@ struct Context::Impl {
     next_counters_ns = lane->now().ns + kCountersEveryNs;
     publish_counters(*broker->slot_page(), lane->engine().counters(), lane->transport()->counters(),
                      lane->foreign_destination());
+    if (lane->transport()->description() == description) return;
+    description = lane->transport()->description();
+    publish_transport_text(*broker->slot_page(), lane->transport()->describe());
   }
 
   void gone() {
@@ -113,6 +116,7 @@ struct Context::Impl {
   std::unique_ptr<ProgressThread> thread;
   std::atomic<bool> is_fatal{false};
   int64_t next_counters_ns = 0;
+  uint32_t description = 0;  // of the transport, as shown last
 };
 
 Context::Context(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

@@ -31,6 +31,7 @@ class FaultTransport final : public Transport, private PacketSink {
     return inner_->leave_group(group, ifindex);
   }
   const Counters& counters() const override { return inner_->counters(); }
+  uint32_t description() const override { return inner_->description(); }
   std::string describe() const override {
     return inner_->describe() + ", with faults (seed " + std::to_string(config_.seed) + ")";
   }

@@ -85,6 +85,8 @@ class Transport {
   // One line for `uroce status`: what is used, what had to be left out and why, e.g. "udp, GSO 128 segments,
   // GRO, rcvbuf 4 MiB".
   virtual std::string describe() const = 0;
+  // Rises whenever describe() has something new to say.
+  virtual uint32_t description() const = 0;
 };
 
 }  // namespace uroce::transport

@@ -39,6 +39,7 @@ class UdpTransport final : public Transport {
   }
   const Counters& counters() const override { return counters_; }
 
+  uint32_t description() const override { return sender_.description(); }
   std::string describe() const override {
     int buffer = 0;
     socklen_t length = sizeof buffer;

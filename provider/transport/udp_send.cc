@@ -112,6 +112,7 @@ bool UdpSender::handle_error(const Run& run, int error) {
       // A netdev without transmit checksums, or IPsec, refuses segmentation; the packets themselves are good.
       if (run.count > 1) {
         run.path->single_sends = true;
+        ++refusals_;
         refused_error_ = error;
         refused_towards_ = run.path->path.destination;
         return false;

@@ -24,6 +24,7 @@ class UdpSender {
   size_t send(engine::TxBatch& batch, size_t first);
   // "GSO 64 segments", "GSO off", "GSO refused towards 10.0.0.2 (Invalid argument)".
   std::string describe() const;
+  uint32_t description() const { return refusals_; }
 
  private:
   static constexpr size_t kMaxMessages = 32;
@@ -49,6 +50,7 @@ class UdpSender {
   UdpSendPool& pool_;
   Counters& counters_;
   bool segmentation_;
+  uint32_t refusals_ = 0;  // of segmentation, one per destination
   int refused_error_ = 0;
   wire::Gid refused_towards_;
 

@@ -29,6 +29,7 @@ class Source final : public Transport {
   int leave_group(const wire::Gid&, uint32_t) override { return 0; }
   const Counters& counters() const override { return counters_; }
   std::string describe() const override { return "source"; }
+  uint32_t description() const override { return 0; }
 
  private:
   uint32_t left_, next_ = 0;
