@@ -187,43 +187,49 @@ int destroy_command(QueuePair& qp, ib_uverbs_destroy_qp_resp& response) {
   return call(qp.owner->port(), IB_USER_VERBS_CMD_DESTROY_QP, request, response);
 }
 
-ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
+namespace {
+
+// What both forms of the attributes begin with.
+template <typename Attributes>
+ibv_qp_init_attr_ex common_part(const Attributes& from) {
   ibv_qp_init_attr_ex wanted{};
-  wanted.qp_context = attributes->qp_context;
-  wanted.send_cq = attributes->send_cq;
-  wanted.recv_cq = attributes->recv_cq;
-  wanted.srq = attributes->srq;
-  wanted.cap = attributes->cap;
-  wanted.qp_type = attributes->qp_type;
-  wanted.sq_sig_all = attributes->sq_sig_all;
+  wanted.qp_context = from.qp_context;
+  wanted.send_cq = from.send_cq;
+  wanted.recv_cq = from.recv_cq;
+  wanted.srq = from.srq;
+  wanted.cap = from.cap;
+  wanted.qp_type = from.qp_type;
+  wanted.sq_sig_all = from.sq_sig_all;
+  return wanted;
+}
+
+template <typename Attributes>
+ibv_qp* create_for(ibv_context* context, ibv_qp_init_attr_ex& wanted, Attributes& attributes) {
+  QueuePair* const qp = create(Context::of(context), wanted);
+  if (qp == nullptr) return nullptr;
+  attributes.cap = wanted.cap;
+  return &qp->base;
+}
+
+}  // namespace
+
+ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
+  ibv_qp_init_attr_ex wanted = common_part(*attributes);
   wanted.comp_mask = IBV_QP_INIT_ATTR_PD;
   wanted.pd = pd;
-  QueuePair* const qp = create(Context::of(pd->context), wanted);
-  if (qp == nullptr) return nullptr;
-  attributes->cap = wanted.cap;
-  return &qp->base;
+  return create_for(pd->context, wanted, *attributes);
 }
 
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attributes) {
   // The program's structure may end before members that its comp_mask does not name: take over the named
   // ones.
-  ibv_qp_init_attr_ex wanted{};
-  wanted.qp_context = attributes->qp_context;
-  wanted.send_cq = attributes->send_cq;
-  wanted.recv_cq = attributes->recv_cq;
-  wanted.srq = attributes->srq;
-  wanted.cap = attributes->cap;
-  wanted.qp_type = attributes->qp_type;
-  wanted.sq_sig_all = attributes->sq_sig_all;
+  ibv_qp_init_attr_ex wanted = common_part(*attributes);
   wanted.comp_mask = attributes->comp_mask;
   if (has(wanted, IBV_QP_INIT_ATTR_PD)) wanted.pd = attributes->pd;
   if (has(wanted, IBV_QP_INIT_ATTR_XRCD)) wanted.xrcd = attributes->xrcd;
   if (has(wanted, IBV_QP_INIT_ATTR_CREATE_FLAGS)) wanted.create_flags = attributes->create_flags;
   if (has(wanted, IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)) wanted.send_ops_flags = attributes->send_ops_flags;
-  QueuePair* const qp = create(Context::of(context), wanted);
-  if (qp == nullptr) return nullptr;
-  attributes->cap = wanted.cap;
-  return &qp->base;
+  return create_for(context, wanted, *attributes);
 }
 
 namespace {
