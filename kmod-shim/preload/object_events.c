@@ -88,9 +88,8 @@ static uint32_t word_at(const struct reply* reply, size_t at) {
   return word;
 }
 
-// The driver's response lies behind the core's, where the program has said that ends.
-static uint32_t number_of(const struct command* command, const struct object_change* change,
-                          const struct reply* reply) {
+// What a kick names the object by.
+static uint32_t number_of(const struct object_change* change, const struct reply* reply) {
   switch (change->kind) {
     case OBJECT_QP: return word_at(reply, offsetof(struct ib_uverbs_create_qp_resp, qpn));
     case OBJECT_SRQ:
@@ -98,14 +97,7 @@ static uint32_t number_of(const struct command* command, const struct object_cha
                                 offsetof(struct uroce_create_srq_resp, srq_number));
     case OBJECT_CQ: break;
   }
-  size_t core = sizeof(struct ib_uverbs_create_cq_resp);
-  if (command->extended) {
-    struct ib_uverbs_cmd_hdr header;
-    memcpy(&header, command->bytes, sizeof header);
-    core = header.out_words * 8u;
-  }
-  const size_t at = core + offsetof(struct uroce_create_cq_resp, cq_id);
-  return at + sizeof(uint32_t) <= reply->length ? word_at(reply, at) : word_at(reply, 0);
+  return word_at(reply, 0);  // cq_id is the handle: uroce_abi.h
 }
 
 static bool is_event_of(enum object_kind kind, uint32_t event) {
@@ -155,8 +147,7 @@ static void end_object(struct connection* connection, struct object* object, str
   report(reply, offsetof(struct ib_uverbs_destroy_cq_resp, async_events_reported), asyncs);
 }
 
-void object_after(struct connection* connection, const struct command* command,
-                  const struct object_change* change, struct reply* reply) {
+void object_after(struct connection* connection, const struct object_change* change, struct reply* reply) {
   if (change->kind == 0 || !lock_take(&connection->events)) return;
   if (change->ends) {
     struct object* object = object_table_find(&connection->objects, change->kind, change->handle);
@@ -166,7 +157,7 @@ void object_after(struct connection* connection, const struct command* command,
     // The handle is the first word of every CREATE response.
     const struct object made = {.kind = change->kind,
                                 .id = word_at(reply, 0),
-                                .number = number_of(command, change, reply),
+                                .number = number_of(change, reply),
                                 .user_handle = change->user_handle,
                                 .channel = change->channel};
     object_table_insert(&connection->objects, &made);

@@ -21,7 +21,6 @@ struct object_change {
 int object_before(struct connection* connection, const struct command* command, struct object_change* out);
 // The command has succeeded. Puts the numbers of delivered events into the reply to a DESTROY, after taking
 // back what nobody has read.
-void object_after(struct connection* connection, const struct command* command,
-                  const struct object_change* change, struct reply* reply);
+void object_after(struct connection* connection, const struct object_change* change, struct reply* reply);
 
 #endif

@@ -82,7 +82,7 @@ static enum path_node node_of(const char* given, uint32_t* number) {
 bool path_place(const char* given, struct path* out, char* buffer) {
   struct world world;
   *out = (struct path){.redirected = false};
-  if (!path_is_rdma(given) || !world_get(&world)) return false;
+  if (!world_get(&world)) return false;
   const size_t length = strlen(given);
   if (world.tree_length + length >= PATH_MAX) return false;
   memcpy(buffer, world.tree, world.tree_length);

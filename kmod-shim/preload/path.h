@@ -40,7 +40,8 @@ const char* path_resolve(const char* given, struct path* out, char* buffer);
   const char* name = (given);               \
   if (__builtin_expect(path_is_rdma(given), 0)) name = path_resolve(given, &path, alloca(PATH_MAX))
 
-// `given` in the tree, whether it is there or not: for patterns. False: there is no tree, or it is too long.
+// `given`, which is RDMA's, in the tree, whether it is there or not: for patterns. False: there is no tree,
+// or it is too long.
 bool path_place(const char* given, struct path* out, char* buffer);
 
 // Makes a stat of the placeholder look like one of the device.

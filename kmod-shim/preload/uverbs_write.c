@@ -43,7 +43,7 @@ static int forward(struct connection* connection, int fd, const struct command* 
   } else {
     if (reply.program_end >= 0) raw_close(reply.program_end);
     if (reply.far_end >= 0) raw_close(reply.far_end);
-    object_after(connection, command, &change, &reply);
+    object_after(connection, &change, &reply);
   }
   if (error == 0) command_respond(command, &reply);
   return error;

@@ -103,13 +103,15 @@ std::optional<Device::Cq> Device::create_cq_extended(int channel, uint64_t user_
   } command{};
   command.header = {IB_USER_VERBS_CMD_CREATE_CQ | IB_USER_VERBS_CMD_FLAG_EXTENDED, sizeof command.request / 8,
                     0};
-  command.header.out_words = sizeof response / 8;
+  static_assert(sizeof(ib_uverbs_ex_create_cq_resp) % 8 == 0 && sizeof(uroce_create_cq_resp) % 8 == 0);
+  command.header.out_words = sizeof(ib_uverbs_ex_create_cq_resp) / 8;
+  command.more.provider_out_words = sizeof(uroce_create_cq_resp) / 8;
   command.more.response = reinterpret_cast<uintptr_t>(&response);
   command.request.user_handle = user_handle;
   command.request.cqe = 16;
   command.request.comp_channel = channel;
   if (write_command(fd_, &command, sizeof command) != 0) return std::nullopt;
-  return Cq{response.core().base.cq_handle, response.core().base.cq_handle, user_handle};
+  return Cq{response.core().base.cq_handle, response.driver().cq_id, user_handle};
 }
 
 std::optional<Device::Numbered> Device::create_qp(uint64_t user_handle) {

@@ -231,7 +231,11 @@ bool FakeDaemon::on_command(Client& client, const uroce_msg& header, const std::
   ib_uverbs_cmd_hdr command{};
   std::memcpy(&command, written.data(), std::min(sizeof command, written.size()));
   const bool extended = (command.command & IB_USER_VERBS_CMD_FLAG_EXTENDED) != 0;
-  std::vector<uint8_t> answer((extended ? 8u : 4u) * command.out_words, 0);
+  ib_uverbs_ex_cmd_hdr more{};
+  if (extended && written.size() >= sizeof command + sizeof more)
+    std::memcpy(&more, written.data() + sizeof command, sizeof more);
+  const size_t word = extended ? 8 : 4;
+  std::vector<uint8_t> answer(word * (command.out_words + more.provider_out_words), 0);
   if (reply.status != 0) answer.clear();
   const uint32_t handle = next_handle_++, number = handle + 1000;
   const auto put = [&](size_t at, uint32_t value) {
@@ -250,8 +254,7 @@ bool FakeDaemon::on_command(Client& client, const uroce_msg& header, const std::
     }
     case IB_USER_VERBS_CMD_CREATE_CQ:
       put(0, handle);
-      put(extended ? sizeof(ib_uverbs_ex_create_cq_resp) : sizeof(ib_uverbs_create_cq_resp),
-          handle);  // cq_id
+      put(extended ? word * command.out_words : sizeof(ib_uverbs_create_cq_resp), handle);  // cq_id
       break;
     case IB_USER_VERBS_CMD_CREATE_QP:
       put(0, handle);
