@@ -105,13 +105,12 @@ SlotGroup::SlotGroup(Registry& registry, KeeperLine& keeper)
   note_receive_buffer();
   // The earlier worker may have died before it did either.
   drop_everything(socket_of(0));
-  if (!transport::attach_slot_steering(socket_of(0), static_cast<uint32_t>(sockets_.size()))) {
-    spdlog::warn("cannot attach the program that steers packets to slots: {}", std::strerror(errno));
-  }
+  std::string why;
+  if (steer(why) != 0) spdlog::warn(why);
 }
 
 int SlotGroup::open_port(std::string& why) {
-  if (is_open()) return 0;
+  if (is_open()) return steer(why);
   if (const int error = probe_port(ipv6_); error != 0) {
     why = error == EADDRINUSE
               ? fmt::format(
@@ -143,12 +142,19 @@ int SlotGroup::grow_to(uint32_t slot, std::string& why) {
     }
     sockets_.push_back(std::move(fd));
     note_receive_buffer();
-    if (!transport::attach_slot_steering(sockets_.back().get(), next + 1)) {
-      const int error = errno;
-      why = fmt::format("cannot attach the program that steers packets to slots: {}", std::strerror(error));
-      return error;
-    }
   }
+  return steer(why);
+}
+
+// Tried again with each context where it has failed: sockets are never closed.
+int SlotGroup::steer(std::string& why) {
+  if (steered_ == sockets_.size()) return 0;
+  if (!transport::attach_slot_steering(socket_of(0), static_cast<uint32_t>(sockets_.size()))) {
+    const int error = errno;
+    why = fmt::format("cannot attach the program that steers packets to slots: {}", std::strerror(error));
+    return error;
+  }
+  steered_ = sockets_.size();
   return 0;
 }
 

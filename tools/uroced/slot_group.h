@@ -42,12 +42,14 @@ class SlotGroup {
 
  private:
   int grow_to(uint32_t slot, std::string& why);
+  int steer(std::string& why);
   void note_receive_buffer();
   uint32_t find_clean() const;
 
   Registry& registry_;
   KeeperLine& keeper_;
   std::vector<Fd> sockets_;
+  size_t steered_ = 0;              // sockets that packets are steered to
   std::map<uint32_t, Fd> holders_;  // of quarantined slots
   bool ipv6_ = true;
   int receive_buffer_ = 0;
