@@ -48,7 +48,8 @@ bool DevicePage::open(KeeperLine& keeper, uint32_t device, std::string& why) {
   page_ = static_cast<uroce_device_page*>(map(memory_.get(), sizeof *page_, PROT_READ | PROT_WRITE, why));
   if (page_ == nullptr) return false;
   if (keeper.keep(Keep::device_page, device, memory_.get(), sizeof *page_)) return true;
-  why = "the keeper process does not take the device's page";
+  why = fmt::format("the keeper process does not take the device's page: {}", std::strerror(errno));
+  drop(keeper, device);
   return false;
 }
 
@@ -59,6 +60,7 @@ void DevicePage::drop(KeeperLine& keeper, uint32_t device) {
 }
 
 void DevicePage::write(const std::function<void(uroce_device_page&)>& change) {
+  if (page_ == nullptr) return;
   const uint32_t even = page_->sequence & ~1u;
   __atomic_store_n(&page_->sequence, even + 1, __ATOMIC_RELAXED);
   __atomic_thread_fence(__ATOMIC_SEQ_CST);

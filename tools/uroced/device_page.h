@@ -17,7 +17,7 @@ class DevicePage {
   bool open(KeeperLine& keeper, uint32_t device, std::string& why);
   void drop(KeeperLine& keeper, uint32_t device);
 
-  // Readers see all of the change or nothing of it.
+  // Readers see all of the change or nothing of it. Nothing happens where open() has failed.
   void write(const std::function<void(uroce_device_page&)>& change);
 
   // A fresh read-only descriptor for a client.
