@@ -224,14 +224,30 @@ TEST_F(Links, several_share_the_port) {
 
 TEST_F(Links, settings_reach_the_device_page) {
   start_with_device();
+  DaemonClient client, data;
+  ASSERT_TRUE(client.connect() && client.open_device() && data.connect());
+  const auto grant = data.hello(UROCE_ROLE_BROKER, client.slot(), client.cookie());
+  ASSERT_EQ(grant.descriptors.size(), 3u);
+  const auto page = [&] {
+    uroce_device_page copy{};
+    EXPECT_EQ(pread(grant.descriptors[2].get(), &copy, sizeof copy, 0), static_cast<ssize_t>(sizeof copy));
+    return copy;
+  };
   ASSERT_TRUE(
       admin({{"command", "link-set"}, {"device", "ur0"}, {"transport", "udp"}, {"min-timeout-ms", 250}})
           .value("ok", false));
   EXPECT_EQ(device()["transport"], "udp");
   EXPECT_EQ(device()["min_timeout_ms"], 250);
+  EXPECT_EQ(page().transport, static_cast<uint32_t>(UROCE_TRANSPORT_UDP));
+  EXPECT_EQ(page().min_timeout_ms, 250u);
   EXPECT_FALSE(
       admin({{"command", "link-set"}, {"device", "ur0"}, {"transport", "pigeon"}}).value("ok", true));
   EXPECT_FALSE(admin({{"command", "link-set"}, {"device", "ur0"}, {"min-timeout-ms", -1}}).value("ok", true));
+  EXPECT_FALSE(
+      admin({{"command", "link-set"}, {"device", "ur0"}, {"transport", "auto"}, {"min-timeout-ms", 60'001}})
+          .value("ok", true));
+  EXPECT_EQ(page().transport, static_cast<uint32_t>(UROCE_TRANSPORT_UDP))
+      << "half of a request is carried out";
 }
 
 }  // namespace

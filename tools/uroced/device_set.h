@@ -40,8 +40,8 @@ class DeviceSet {
   int add(const std::string& name, const std::string& type, const std::string& netdev, std::string& why);
   void remove(uint32_t position, const std::string& reason);
   int rename(uint32_t position, const std::string& name, std::string& why);
-  int set_transport(uint32_t position, uint32_t transport);
-  int set_minimum_timeout(uint32_t position, uint32_t ms);
+  void set_transport(uint32_t position, uint32_t transport);  // enum uroce_transport
+  void set_minimum_timeout(uint32_t position, uint32_t ms);
 
   // Links or addresses have changed.
   void follow_netdevs();
