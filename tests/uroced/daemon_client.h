@@ -40,7 +40,6 @@ class DaemonClient {
   // In two steps.
   bool send(uint16_t type, uint32_t seq, std::span<const std::byte> payload);
   std::optional<Message> receive(int timeout_ms = 10'000);
-  uint32_t last_seq() const { return seq_; }
   int restarts() const { return restarts_; }
   bool gone() const { return gone_; }
 

@@ -50,8 +50,4 @@ bool ipv6_enabled(const std::string& netdev) {
   return static_cast<bool>(file >> disabled) && disabled == 0;
 }
 
-bool netdev_exists(const std::string& netdev) {
-  return if_nametoindex(netdev.c_str()) != 0;
-}
-
 }  // namespace uroce::daemon

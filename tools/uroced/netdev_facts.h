@@ -9,6 +9,5 @@ namespace uroce::daemon {
 
 uint32_t link_speed_megabits(const std::string& netdev);  // 0: unknown
 bool ipv6_enabled(const std::string& netdev);
-bool netdev_exists(const std::string& netdev);  // even when rtnetlink has not told us yet
 
 }  // namespace uroce::daemon

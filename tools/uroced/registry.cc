@@ -42,8 +42,6 @@ State* create_state(Fd& memory, std::string& why) {
     return nullptr;
   }
   auto* state = static_cast<State*>(mapped);
-  state->magic = kStateMagic;
-  state->bytes = sizeof(State);
   state->started_at = static_cast<uint64_t>(time(nullptr));
   return state;
 }

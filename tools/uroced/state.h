@@ -13,7 +13,6 @@
 
 namespace uroce::daemon {
 
-constexpr uint64_t kStateMagic = 0x31657461'74735275;  // "uRstate1"
 constexpr uint32_t kMaxDevices = 64;
 constexpr uint32_t kSlots = UROCE_SLOT_LAST + 1;  // index 0: the control plane's own
 constexpr uint32_t kMaxConnections = 4096;
@@ -159,8 +158,6 @@ struct JournalEntry {
 };
 
 struct State {
-  uint64_t magic;
-  uint64_t bytes;
   uint64_t started_at;  // seconds since the epoch
   uint32_t keeper_pid;
   uint32_t generation;  // workers so far
