@@ -266,13 +266,16 @@ class World:
 
 
 def join(a, a_dev, a4, a6, b, b_dev, b4, b6, mtu=1500):
-    """A veth pair between two hosts, with addresses that are valid at once."""
+    """A veth pair between two hosts, with addresses that answer. A new netdev may miss the first neighbour solicitation, and the
+    next one, usually a second later, would come after the retries of a queue pair are over."""
     sh("ip", "link", "add", a_dev, "mtu", str(mtu), "netns", a.name, "type", "veth", "peer", "name", b_dev, "mtu", str(mtu),
        "netns", b.name)
     for host, dev, v4, v6 in ((a, a_dev, a4, a6), (b, b_dev, b4, b6)):
-        host.sh("sysctl", "-qw", f"net.ipv6.conf.{dev}.accept_dad=0")
+        host.sh("sysctl", "-qw", f"net.ipv6.conf.{dev}.accept_dad=0", f"net.ipv6.neigh.{dev}.retrans_time_ms=50")
         host.sh("ip", "address", "add", v4, "dev", dev)
         host.sh("ip", "-6", "address", "add", v6, "dev", dev, "nodad")
         host.sh("ip", "link", "set", dev, "up")
     wait_until(lambda: "tentative" not in a.sh("ip", "-6", "address", "show") + b.sh("ip", "-6", "address", "show"),
                "IPv6 addresses valid")
+    for host, far in ((a, b6), (b, a6)):
+        wait_until(lambda: host.reaches(far.split("/")[0]), f"{far} answers")
