@@ -57,7 +57,7 @@ LinkSettings link_settings(const std::vector<std::string>& words) {
       }
       settings.min_timeout_ms = number;
     } else {
-      throw CLI::ValidationError(words[i], "can be set: transport auto|udp|xdp|local, min-timeout MS");
+      throw CLI::ValidationError(words[i], "can be set: transport auto|udp, min-timeout MS");
     }
   }
   return settings;
@@ -77,11 +77,11 @@ void add_link_commands(CLI::App& app, Options& options, Action& chosen) {
       add_command(*link, "delete", "Remove a device", chosen, [&] { return delete_link(options.device); });
   remove->add_option("DEV", options.device, "The device")->required();
   CLI::App* set =
-      add_command(*link, "set", "Change a device: transport auto|udp|xdp|local, min-timeout MS", chosen,
+      add_command(*link, "set", "Change a device: transport auto|udp, min-timeout MS", chosen,
                   [&] { return set_link(options.device, link_settings(options.settings)); });
   set->add_option("DEV", options.device, "The device")->required();
   set->add_option("SETTING", options.settings,
-                  "transport auto|udp|xdp|local: how packets travel. min-timeout MS: no connection gives up "
+                  "transport auto|udp: how packets travel. min-timeout MS: no connection gives up "
                   "earlier, whatever the "
                   "program asks for (a process may be off the CPU for longer than real hardware ever is)")
       ->required();

@@ -50,8 +50,9 @@ int run_command(const std::vector<std::string>& words) {
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   execvp(arguments[0], arguments.data());
-  complain(fmt::format("cannot run {}: {}", words.front(), std::strerror(errno)));
-  return errno == ENOENT ? kNoSuchProgram : kCannotRun;
+  const int error = errno;
+  complain(fmt::format("cannot run {}: {}", words.front(), std::strerror(error)));
+  return error == ENOENT ? kNoSuchProgram : kCannotRun;
 }
 
 int print_environment(bool unset) {
