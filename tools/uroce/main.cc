@@ -76,9 +76,8 @@ void add_link_commands(CLI::App& app, Options& options, Action& chosen) {
   CLI::App* remove =
       add_command(*link, "delete", "Remove a device", chosen, [&] { return delete_link(options.device); });
   remove->add_option("DEV", options.device, "The device")->required();
-  CLI::App* set =
-      add_command(*link, "set", "Change a device: transport auto|udp, min-timeout MS", chosen,
-                  [&] { return set_link(options.device, link_settings(options.settings)); });
+  CLI::App* set = add_command(*link, "set", "Change a device: transport auto|udp, min-timeout MS", chosen,
+                              [&] { return set_link(options.device, link_settings(options.settings)); });
   set->add_option("DEV", options.device, "The device")->required();
   set->add_option("SETTING", options.settings,
                   "transport auto|udp: how packets travel. min-timeout MS: no connection gives up "
