@@ -83,37 +83,7 @@ int main(int argc, char** argv) {
   ibv_qp* qp = pair.make_qp();
   const Card theirs =
       swap(fd, Card{qp->qp_num, target_mr->rkey, reinterpret_cast<uint64_t>(target.data()), pair.gid});
-  pair.gid = theirs.gid;
-  ibv_qp peer{};
-  peer.qp_num = theirs.qpn;
-  // GID index of the address vector: ours.
-  ibv_qp_attr attr{};
-  attr.qp_state = IBV_QPS_INIT;
-  attr.port_num = 1;
-  attr.qp_access_flags = access & ~IBV_ACCESS_LOCAL_WRITE;
-  REQUIRE(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) ==
-          0);
-  attr.qp_state = IBV_QPS_RTR;
-  attr.path_mtu = IBV_MTU_1024;
-  attr.dest_qp_num = peer.qp_num;
-  attr.max_dest_rd_atomic = 16;
-  attr.min_rnr_timer = 1;
-  attr.ah_attr.is_global = 1;
-  attr.ah_attr.port_num = 1;
-  attr.ah_attr.grh.dgid = theirs.gid;
-  attr.ah_attr.grh.sgid_index = static_cast<uint8_t>(gid_index);
-  attr.ah_attr.grh.hop_limit = 64;
-  REQUIRE(ibv_modify_qp(qp, &attr,
-                        IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                            IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) == 0);
-  attr.qp_state = IBV_QPS_RTS;
-  attr.timeout = 14;
-  attr.retry_cnt = 7;
-  attr.rnr_retry = 7;
-  attr.max_rd_atomic = 16;
-  REQUIRE(ibv_modify_qp(qp, &attr,
-                        IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                            IBV_QP_MAX_QP_RD_ATOMIC) == 0);
+  pair.join(qp, theirs.qpn, theirs.gid, gid_index);
 
   std::mt19937_64 random(20260101);  // the same on both sides: each knows what the other does
   for (uint64_t round = 0; round < kRounds; ++round) {

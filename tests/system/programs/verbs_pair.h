@@ -74,7 +74,9 @@ class Pair {
     return qp;
   }
 
-  void join(ibv_qp* qp, const ibv_qp* peer) const {
+  void join(ibv_qp* qp, const ibv_qp* peer) const { join(qp, peer->qp_num, gid, 0); }
+
+  void join(ibv_qp* qp, uint32_t peer_qpn, const ibv_gid& peer_gid, int gid_index) const {
     ibv_qp_attr attr{};
     attr.qp_state = IBV_QPS_INIT;
     attr.port_num = 1;
@@ -83,13 +85,14 @@ class Pair {
             0);
     attr.qp_state = IBV_QPS_RTR;
     attr.path_mtu = IBV_MTU_1024;
-    attr.dest_qp_num = peer->qp_num;
+    attr.dest_qp_num = peer_qpn;
     attr.max_dest_rd_atomic = 16;
     attr.min_rnr_timer = 12;
     attr.ah_attr.is_global = 1;
     attr.ah_attr.port_num = 1;
-    attr.ah_attr.grh.dgid = gid;
-    attr.ah_attr.grh.hop_limit = 1;
+    attr.ah_attr.grh.dgid = peer_gid;
+    attr.ah_attr.grh.sgid_index = static_cast<uint8_t>(gid_index);
+    attr.ah_attr.grh.hop_limit = 64;
     REQUIRE(ibv_modify_qp(qp, &attr,
                           IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                               IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) == 0);
