@@ -101,15 +101,22 @@ static bool beside(const char* file, const char* relative, char out[PATH_MAX]) {
   return true;
 }
 
+// dladdr takes the loader's lock, and a thread that has it, in dlopen, may wait for one of ours.
+static const char* own_file;
+__attribute__((constructor)) static void find_own_file(void) {
+  Dl_info self;
+  if (dladdr((const void*)&autostart_daemon, &self) != 0) own_file = self.dli_fname;
+}
+
 bool autostart_daemon(void) {
   const char* chosen = secure_getenv("UROCE_DAEMON");
   if (chosen != NULL) return chosen[0] == '/' && run_and_wait(chosen);
-  Dl_info self;
-  if (dladdr((const void*)&autostart_daemon, &self) == 0 || self.dli_fname == NULL) return false;
+  if (own_file == NULL) find_own_file();
+  if (own_file == NULL) return false;
   static const char* const places[] = {"uroced", "../../tools/uroced/uroced"};  // installed, build tree
   for (size_t i = 0; i < sizeof places / sizeof places[0]; ++i) {
     char path[PATH_MAX];
-    if (!beside(self.dli_fname, places[i], path)) continue;
+    if (!beside(own_file, places[i], path)) continue;
     struct stat st;
     if (raw_stat_at(AT_FDCWD, path, &st, 0) == 0 && S_ISREG(st.st_mode)) return run_and_wait(path);
   }

@@ -48,7 +48,7 @@ TEST_F(Programs, python__subprocess_and_closed_numbers) {
   EXPECT_EQ(run("/usr/bin/python3 " UROCE_TEST_SOURCE "/odd_descriptors.py"), "all as expected\n");
 }
 
-TEST_F(Programs, nothing_is_left_of_a_program_that_looked) {
+TEST_F(Programs, sh__command_substitution) {
   EXPECT_EQ(run("sh -c 'x=$(ls /sys/class/infiniband); echo $x'"), "host0 ur0\n");
 }
 
