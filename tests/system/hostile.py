@@ -126,8 +126,12 @@ def no_segmentation():
     with World() as w:
         with_out = {"UROCE_UDP_GSO": "0", "UROCE_UDP_GRO": "0"}
         program = os.path.join(BUILD, "tests/system/programs/odd_validate")
-        w.pair(w.a, [program, w.a.gid_index("10.77.0.1")], w.b, [program, w.b.gid_index("10.77.0.2"), "10.77.0.1"], timeout=120,
-               environment=with_out)
+        server = w.a.start(program, w.a.gid_index("10.77.0.1"), environment=with_out)
+        wait_until(lambda: w.a.listens(18515), "odd_validate listens")
+        transport = w.a.status()["contexts"][0]["transport"]
+        expect("GSO off" in transport and "GRO off" in transport, transport)
+        w.b.run(program, w.b.gid_index("10.77.0.2"), "10.77.0.1", timeout=120, environment=with_out).ok()
+        server.wait().ok()
 
 
 def netdev_goes_away():

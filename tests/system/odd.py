@@ -95,6 +95,9 @@ def every_byte_under_loss():
         program = os.path.join(PROGRAMS, "odd_validate")
         w.pair(w.a, [program, w.a.gid_index("10.77.0.1")], w.b, [program, w.b.gid_index("10.77.0.2"), "10.77.0.1"], timeout=200,
                environment={"UROCE_FAULT": "drop=0.01,duplicate=0.01,reorder=0.02,seed=11"})
+        for host in (w.a, w.b):
+            counters = host.status()["devices"][0]["counters"]
+            expect(counters["retransmitted_pkts"] > 0 and counters["duplicate_request"] > 0, f"nothing was lost or doubled: {counters}")
 
 
 def few_descriptors():
