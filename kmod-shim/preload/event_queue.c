@@ -36,7 +36,7 @@ int event_queue_send(struct event_queue* queue, const void* record, size_t bytes
   return sent == -EAGAIN || sent == -ENOBUFS || sent == -ENOMEM ? EAGAIN : EIO;
 }
 
-bool event_queue_is_closed(const struct event_queue* queue) {
+static bool is_closed(const struct event_queue* queue) {
   if (!kept_is_there(&queue->far)) return true;
   struct pollfd look = {.fd = queue->far.fd};
   const struct timespec now = {0};
@@ -77,7 +77,7 @@ static int set_peek_offset(int fd, int offset) {
 uint32_t event_queue_purge(struct event_queue* queue, size_t bytes, bool (*matches)(const void*, const void*),
                            const void* context) {
   char record[sizeof(struct ib_uverbs_async_event_desc)];
-  const int fd = queue->far.inode == 0 || event_queue_is_closed(queue) ? -1 : program_end(queue);
+  const int fd = queue->far.inode == 0 || is_closed(queue) ? -1 : program_end(queue);
   if (fd < 0 || bytes > sizeof record || set_peek_offset(fd, 0) != 0) return 0;
   uint32_t unread = 0, matching = 0;
   while (receive(fd, record, bytes, MSG_PEEK) == (long)bytes) {
@@ -103,7 +103,7 @@ struct event_queue* event_queues_free_entry(struct event_queues* queues) {
   struct event_queue* free_entry = NULL;
   for (uint32_t i = 0; i < queues->room; ++i) {
     struct event_queue* queue = &queues->at[i];
-    if (queue->far.inode != 0 && event_queue_is_closed(queue)) event_queue_drop(queue);
+    if (queue->far.inode != 0 && is_closed(queue)) event_queue_drop(queue);
     if (queue->far.inode == 0) free_entry = queue;
   }
   if (free_entry != NULL) return free_entry;

@@ -35,7 +35,6 @@ void event_queue_adopt(struct event_queue* out, int program_end, int far_end);
 // 0; EAGAIN full; EPIPE the program has closed its end and wants no events; EIO the program has closed what
 // was kept here.
 int event_queue_send(struct event_queue* queue, const void* record, size_t bytes);
-bool event_queue_is_closed(const struct event_queue* queue);
 void event_queue_drop(struct event_queue* queue);
 
 // Takes out all unread records that `matches` says yes to; the others keep their order. Returns how many.

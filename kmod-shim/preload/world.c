@@ -63,17 +63,17 @@ static bool tree_is_there(const struct world* world) {
   return world->error == 0 && raw_stat_at(AT_FDCWD, world->tree, &st, 0) == 0;
 }
 
-// Root has asked, and the program has given up root since: what it has open belongs to that world, and the
+// Also what root was told before the program gave up root: what it has open belongs to that world, and the
 // daemon would refuse to tell the new user of it. The other way round, a user's world is nothing for root.
-static bool is_inherited(const struct world* world, uint64_t netns, uint32_t euid) {
-  return world->asked_ms != 0 && world->netns == netns && world->euid == 0 && euid != 0 &&
+static bool is_known(const struct world* world, uint64_t netns, uint32_t euid) {
+  return world->asked_ms != 0 && world->netns == netns && (world->euid == euid || world->euid == 0) &&
          tree_is_there(world);
 }
 
-static bool is_still_true(const struct world* world, uint64_t netns, uint32_t euid) {
-  if (world->asked_ms == 0 || now_ms() - world->asked_ms >= remembered_ms) return false;
-  if (world->netns != netns || world->euid != euid) return false;
-  return world->error != 0 || tree_is_there(world);
+static bool must_ask(const struct world* world, bool known, uint64_t netns, uint32_t euid) {
+  if (known && world->euid != euid) return false;
+  if (!known && world->error == 0) return true;
+  return world->netns != netns || world->euid != euid || now_ms() - world->asked_ms >= remembered_ms;
 }
 
 static bool get(struct world* out, bool fresh) {
@@ -88,11 +88,13 @@ static bool get(struct world* out, bool fresh) {
   struct world* cached = &process->cached;
   const uint64_t netns = current_netns();
   const uint32_t euid = (uint32_t)RAW(SYS_geteuid);
-  const bool inherited = is_inherited(cached, netns, euid);
-  if (fresh || !(inherited || is_still_true(cached, netns, euid))) {
+  const bool known = is_known(cached, netns, euid);
+  if (fresh || must_ask(cached, known, netns, euid)) {
     *out = (struct world){.netns = netns, .euid = euid};
     ask(out);
-    if (!inherited || out->error != EPERM) *cached = *out;
+    // Refused, or no descriptor left to ask with: that takes nothing away.
+    if (!known || out->error == 0 || out->error == ENOENT) *cached = *out;
+    cached->asked_ms = out->asked_ms;
   }
   *out = *cached;
   lock_give(&process->world);

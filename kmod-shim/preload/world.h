@@ -22,7 +22,7 @@ struct world {
 
 // False: there is no world, out->error says why. Starts uroced when it is not there. errno stays as it is.
 bool world_get(struct world* out);
-// The same, but asks anew. A refusal takes nothing from a program that has given up root.
+// The same, but asks anew. Without an answer what was known stays, while its tree exists.
 bool world_ask(struct world* out);
 
 #endif

@@ -5,6 +5,7 @@
 #include <linux/netlink.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -166,6 +167,24 @@ TEST(World, root_given_up__the_world_stays_while_its_tree_exists) {
   if (status == 77) GTEST_SKIP() << "there is no second user here";
   EXPECT_EQ(status, 0);
   EXPECT_TRUE(lives);
+}
+
+// 0, or which step is not as it should be.
+int look_without_descriptors() {
+  if (!tree_is_there()) return 1;
+  const int free_number = dup(0);
+  close(free_number);
+  const rlimit none{static_cast<rlim_t>(free_number), static_cast<rlim_t>(free_number)};
+  if (setrlimit(RLIMIT_NOFILE, &none) != 0) return 2;
+  if (socket(AF_NETLINK, SOCK_RAW, 20) != -1 || errno != EMFILE) return 3;  // asks anew, in vain
+  return tree_is_there() ? 0 : 4;
+}
+
+TEST(World, no_descriptor_left_to_ask_with__the_world_stays) {
+  const FakeDaemon daemon;
+  const pid_t child = fork();
+  if (child == 0) _exit(look_without_descriptors());
+  EXPECT_EQ(status_of(child), 0);
 }
 
 // 0, or which step is not as it should be.
