@@ -111,27 +111,38 @@ TEST(Batch, little_room_loses_nothing) {
   EXPECT_TRUE(world.b.memory.holds(remote.va, 65536, 4));
 }
 
-#ifndef UROCE_SIM_SHORT  // a sanitizer build needs minutes for the packets
 // Two gigabytes through memory that is not there: a null region on each side.
+struct TwoGigabytes {
+  explicit TwoGigabytes(PathMtu mtu) {
+    QpOptions options;
+    options.mtu = mtu;
+    pair = world.connect(options);
+    engine::MrConfig config;
+    config.pd = kPd;
+    config.access = kAllAccess;
+    config.null = true;
+    key = config.key = world.a.new_key();
+    EXPECT_EQ(world.a.engine.register_mr(config), 0);
+    EXPECT_EQ(world.b.engine.register_mr(config), 0);
+    halves[0] = halves[1] = {0, 1u << 30, key};
+  }
+
+  World world;
+  Pair pair;
+  uint32_t key;
+  SgEntry halves[2];
+};
+
+#ifndef UROCE_SIM_SHORT  // a sanitizer build needs minutes for the packets
 struct Huge : ::testing::TestWithParam<PathMtu> {};
 
 TEST_P(Huge, messages_of_two_gigabytes) {
-  World world;
-  QpOptions options;
-  options.mtu = GetParam();
-  const Pair pair = world.connect(options);
-  engine::MrConfig config;
-  config.pd = kPd;
-  config.access = kAllAccess;
-  config.null = true;
-  config.key = world.a.new_key();
-  ASSERT_EQ(world.a.engine.register_mr(config), 0);
-  ASSERT_EQ(world.b.engine.register_mr(config), 0);
-  const SgEntry halves[2] = {{0, 1u << 30, config.key}, {0, 1u << 30, config.key}};
-  ASSERT_EQ(world.a.post(pair.a, request(WrOpcode::write, 1, halves, 0x1000, config.key)), 0);
+  TwoGigabytes two(GetParam());
+  auto& [world, pair, key, halves] = two;
+  ASSERT_EQ(world.a.post(pair.a, request(WrOpcode::write, 1, halves, 0x1000, key)), 0);
   ASSERT_EQ(world.b.receive(pair.b, 2, {halves[0], halves[1]}), 0);
   ASSERT_EQ(world.a.post(pair.a, request(WrOpcode::send, 2, halves)), 0);
-  ASSERT_EQ(world.a.post(pair.a, request(WrOpcode::read, 3, halves, 0x1000, config.key)), 0);
+  ASSERT_EQ(world.a.post(pair.a, request(WrOpcode::read, 3, halves, 0x1000, key)), 0);
   const auto done = world.completions(world.a, 3);
   for (uint64_t i = 0; i < 3; ++i) {
     EXPECT_EQ(done[i].wr_id, i + 1);
@@ -147,19 +158,9 @@ INSTANTIATE_TEST_SUITE_P(Mtu, Huge, ::testing::Values(PathMtu::mtu_256, PathMtu:
 
 // At MTU 256 such a message takes half of all PSNs: its beginning and its end look alike.
 TEST(Batch, half_of_all_psns_in_one_message_is_not_taken_for_none) {
-  World world;
-  QpOptions options;
-  options.mtu = PathMtu::mtu_256;
-  const Pair pair = world.connect(options);
-  engine::MrConfig config;
-  config.pd = kPd;
-  config.access = kAllAccess;
-  config.null = true;
-  config.key = world.a.new_key();
-  ASSERT_EQ(world.a.engine.register_mr(config), 0);
-  ASSERT_EQ(world.b.engine.register_mr(config), 0);
-  const SgEntry halves[2] = {{0, 1u << 30, config.key}, {0, 1u << 30, config.key}};
-  ASSERT_EQ(world.a.post(pair.a, request(WrOpcode::write, 1, halves, 0x1000, config.key)), 0);
+  TwoGigabytes two(PathMtu::mtu_256);
+  auto& [world, pair, key, halves] = two;
+  ASSERT_EQ(world.a.post(pair.a, request(WrOpcode::write, 1, halves, 0x1000, key)), 0);
   for (int i = 0; i < 50; ++i) {
     const auto frames = world.outgoing(world.a);
     ASSERT_FALSE(frames.empty());

@@ -3,7 +3,7 @@
 import os
 import time
 
-from world import BUILD, World, expect, wait_until
+from world import BUILD, UROCE, World, expect, wait_until
 
 PROGRAMS = os.path.join(BUILD, "tests/system/programs")
 
@@ -116,8 +116,9 @@ def few_descriptors():
 def small_socket_buffers():
     """The usual net.core.rmem_max of 212992, where SO_RCVBUFFORCE is not allowed either."""
     with World(names=("a",)) as w:
-        run = lambda *command, **options: w.a.run(*command, user=65534, **options)
+        run = lambda *command, **options: w.a.run(*command, user=65534, environment={"UROCE_RECEIVE_BUFFER": "212992"}, **options)
         run("rdma", "link", "add", "ur0", "type", "uroce", "netdev", "lo").ok()
         program = os.path.join(PROGRAMS, "odd_threads")
         run(program, "many", timeout=120).ok().has("^done$")
-        run("sh", "-c", f"{BUILD}/tools/uroce/uroce stop").ok()
+        run(UROCE, "status", uroce=False).ok().has("receive buffers are 208 KiB")
+        run(UROCE, "stop", uroce=False).ok()
