@@ -111,9 +111,8 @@ bool DaemonLine::hello(Failure& failure, std::string& why) {
   if (!exchange(UROCE_MSG_HELLO, std::as_bytes(std::span(&body, 1)), status, reply) ||
       reply.size() != sizeof told) {
     why =
-        "uroced does not answer in a way this program understands (another version?); end it: kill the "
-        "process `pgrep uroced` "
-        "shows";
+        "uroced does not answer, or not in a way this program understands (stopped, or another version?); "
+        "end it: kill the process `pgrep uroced` shows";
     return false;
   }
   std::memcpy(&told, reply.data(), sizeof told);
