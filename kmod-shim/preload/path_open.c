@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "kmod-shim/preload/next.h"
 #include "kmod-shim/preload/path.h"
@@ -16,18 +17,32 @@ int __open64_2(const char* path, int flags);
 int __openat_2(int dirfd, const char* path, int flags);
 int __openat64_2(int dirfd, const char* path, int flags);
 
-// A placeholder that is opened as a device: the descriptor, or -1 with errno.
-static int open_node(const struct path* path, int flags) {
-  int fd = -ENOTDIR;
-  if ((flags & O_DIRECTORY) == 0)
-    fd = path->node == PATH_NODE_UVERBS ? uverbs_open(path->number, flags) : -ENOENT;
+// What the tree's own file would do wrong: a placeholder is a device, and nobody writes to these attributes,
+// root included.
+static inline bool is_answered_here(const struct path* path, int flags) {
+  if (__builtin_expect(!path->redirected, 1) || (flags & O_PATH) != 0) return false;
+  return path->node != PATH_NODE_NONE || (flags & (O_ACCMODE | O_TRUNC)) != 0;
+}
+
+// A descriptor, or -1 with errno.
+static int answer(const struct path* path, int flags) {
+  int fd = -ENOENT;
+  if (path->node == PATH_NODE_NONE) {
+    fd = -EACCES;
+  } else if ((flags & O_DIRECTORY) != 0) {
+    fd = -ENOTDIR;
+  } else if (path->node == PATH_NODE_UVERBS) {
+    fd = uverbs_open(path->number, flags);
+  }
   if (fd >= 0) return fd;
   errno = -fd;
   return -1;
 }
 
-static inline bool is_node(const struct path* path, int flags) {
-  return __builtin_expect(path->node != PATH_NODE_NONE, 0) && (flags & O_PATH) == 0;
+static inline bool is_written(const struct path* path, const char* mode) {
+  if (__builtin_expect(!path->redirected, 1) || (mode[0] == 'r' && strchr(mode, '+') == NULL)) return false;
+  errno = EACCES;
+  return true;
 }
 
 #define MODE_OF(flags)                    \
@@ -42,12 +57,12 @@ static inline bool is_node(const struct path* path, int flags) {
     mode_;                                \
   })
 
-#define OPEN(function)                                         \
-  EXPORT int function(const char* given, int flags, ...) {     \
-    const mode_t mode = MODE_OF(flags);                        \
-    PATH_FOR(given);                                           \
-    if (is_node(&path, flags)) return open_node(&path, flags); \
-    return NEXT(function)(name, flags, mode);                  \
+#define OPEN(function)                                               \
+  EXPORT int function(const char* given, int flags, ...) {           \
+    const mode_t mode = MODE_OF(flags);                              \
+    PATH_FOR(given);                                                 \
+    if (is_answered_here(&path, flags)) return answer(&path, flags); \
+    return NEXT(function)(name, flags, mode);                        \
   }
 OPEN(open)
 OPEN(open64)
@@ -56,35 +71,35 @@ OPEN(open64)
   EXPORT int function(int dirfd, const char* given, int flags, ...) { \
     const mode_t mode = MODE_OF(flags);                               \
     PATH_FOR(given);                                                  \
-    if (is_node(&path, flags)) return open_node(&path, flags);        \
+    if (is_answered_here(&path, flags)) return answer(&path, flags);  \
     return NEXT(function)(dirfd, name, flags, mode);                  \
   }
 OPENAT(openat)
 OPENAT(openat64)
 
-#define OPEN_CHECKED(function)                                 \
-  EXPORT int function(const char* given, int flags) {          \
-    PATH_FOR(given);                                           \
-    if (is_node(&path, flags)) return open_node(&path, flags); \
-    return NEXT(function)(name, flags);                        \
+#define OPEN_CHECKED(function)                                       \
+  EXPORT int function(const char* given, int flags) {                \
+    PATH_FOR(given);                                                 \
+    if (is_answered_here(&path, flags)) return answer(&path, flags); \
+    return NEXT(function)(name, flags);                              \
   }
 OPEN_CHECKED(__open_2)
 OPEN_CHECKED(__open64_2)
 
-#define OPENAT_CHECKED(function)                                 \
-  EXPORT int function(int dirfd, const char* given, int flags) { \
-    PATH_FOR(given);                                             \
-    if (is_node(&path, flags)) return open_node(&path, flags);   \
-    return NEXT(function)(dirfd, name, flags);                   \
+#define OPENAT_CHECKED(function)                                     \
+  EXPORT int function(int dirfd, const char* given, int flags) {     \
+    PATH_FOR(given);                                                 \
+    if (is_answered_here(&path, flags)) return answer(&path, flags); \
+    return NEXT(function)(dirfd, name, flags);                       \
   }
 OPENAT_CHECKED(__openat_2)
 OPENAT_CHECKED(__openat64_2)
 
-#define CREAT(function)                                              \
-  EXPORT int function(const char* given, mode_t mode) {              \
-    PATH_FOR(given);                                                 \
-    if (is_node(&path, O_WRONLY)) return open_node(&path, O_WRONLY); \
-    return NEXT(function)(name, mode);                               \
+#define CREAT(function)                                                    \
+  EXPORT int function(const char* given, mode_t mode) {                    \
+    PATH_FOR(given);                                                       \
+    if (is_answered_here(&path, O_WRONLY)) return answer(&path, O_WRONLY); \
+    return NEXT(function)(name, mode);                                     \
   }
 CREAT(creat)
 CREAT(creat64)
@@ -92,6 +107,7 @@ CREAT(creat64)
 #define FOPEN(function)                                        \
   EXPORT FILE* function(const char* given, const char* mode) { \
     PATH_FOR(given);                                           \
+    if (is_written(&path, mode)) return NULL;                  \
     return NEXT(function)(name, mode);                         \
   }
 FOPEN(fopen)

@@ -66,6 +66,19 @@ TEST_F(Paths, open__what_the_tree_has_not_is_the_hosts) {
   EXPECT_NE(access((daemon_.tree() + "/sys/class/infiniband/new").c_str(), F_OK), 0);
 }
 
+TEST_F(Paths, open__nobody_writes_to_an_attribute) {
+  for (const int flags : {O_WRONLY, O_RDWR, O_WRONLY | O_CREAT | O_TRUNC, O_RDONLY | O_TRUNC}) {
+    EXPECT_EQ(open(kGuid, flags, 0644), -1) << flags;
+    EXPECT_EQ(errno, EACCES) << flags;
+  }
+  for (const char* mode : {"w", "a", "r+", "rb+"}) {
+    EXPECT_EQ(std::fopen(kGuid, mode), nullptr) << mode;
+    EXPECT_EQ(errno, EACCES) << mode;
+  }
+  EXPECT_EQ(creat(kGuid, 0644), -1);
+  EXPECT_EQ(text_of(open(kGuid, O_RDONLY)), kGuidText);
+}
+
 TEST_F(Paths, open__other_paths_ask_nobody) {
   for (const char* path :
        {"/dev/null", "/sys/class/net", "/proc/self/status", "/dev/infinibandx", "/sys/class", "relative"}) {
