@@ -7,7 +7,7 @@ namespace uroce::engine::responder {
 
 namespace {
 
-constexpr int64_t kAcknowledgeDelayNs = 200'000;   // without being asked
+constexpr int64_t kAcknowledgeDelayNs = 200'000;  // without being asked
 constexpr int64_t kNotificationPauseNs = 50'000;  // between two CNPs of one queue pair (annex A17.9.3)
 constexpr uint8_t kNoCredits = 31;                // end-to-end credits are not used
 

@@ -77,6 +77,11 @@ bool receive_hello_reply(int fd, HelloReply& reply) {
     errno = EPROTO;
     return false;
   }
+  // The kernel leaves out descriptors for which the process has no number.
+  if ((message.msg_flags & MSG_CTRUNC) != 0) {
+    errno = EMFILE;
+    return false;
+  }
   return true;
 }
 
@@ -127,7 +132,8 @@ std::unique_ptr<Broker> Broker::attach(uint32_t slot, uint64_t cookie, std::stri
   const int slot_fd = reply.descriptors[1], device_fd = reply.descriptors[2];
   bool mapped = false;
   if (!answered) {
-    why = with_errno("uroced did not answer the request for sockets");
+    why = with_errno(errno == EMFILE ? "the sockets from uroced need more descriptors than `ulimit -n` leaves"
+                                     : "uroced did not answer the request for sockets");
   } else if (reply.header.status != 0) {
     reply.body.text[sizeof reply.body.text - 1] = '\0';
     why = reply.body.text;

@@ -104,10 +104,13 @@ def few_descriptors():
     """A clear error, and nothing lost, where `ulimit -n` is too small for a device."""
     with World(names=("a",)) as w:
         w.a.add_device("lo")
+        told = ""
         for limit in [*range(4, 16), 40]:
             answer = w.a.run("sh", "-c", f"ulimit -n {limit}; exec ibv_devinfo -d ur0")
             expect(answer.code in (0, 1, 255, 127), f"ulimit -n {limit}: exit {answer.code}\n{answer.out}")
             expect(answer.code == 0 or answer.out.strip(), f"ulimit -n {limit}: exit {answer.code} without a word")
+            told += answer.out
+        expect("more descriptors than `ulimit -n` leaves" in told, f"nobody named the limit:\n{told}")
         expect(answer.code == 0, f"ulimit -n {limit} is not enough\n{answer.out}")
         w.a.run("ibv_devinfo", "-d", "ur0").ok().has("PORT_ACTIVE")
         expect(not w.a.status()["contexts"], "contexts are left")
