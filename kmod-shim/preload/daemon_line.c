@@ -8,6 +8,7 @@
 #include <sys/un.h>
 #include <time.h>
 
+#include "kmod-shim/preload/numbers.h"
 #include "kmod-shim/preload/raw.h"
 
 // A daemon that does not take a connection or answer a greeting must not hold up a program that merely looked
@@ -17,22 +18,30 @@ static const struct timeval connect_timeout = {.tv_sec = 5};
 
 static socklen_t daemon_address(uint32_t uid, struct sockaddr_un* address) {
   *address = (struct sockaddr_un){.sun_family = AF_UNIX};
-  // Digits by hand: snprintf is not async-signal-safe.
-  char digits[12];
-  size_t count = 0;
-  do {
-    digits[count++] = (char)('0' + uid % 10);
-    uid /= 10;
-  } while (uid != 0);
-  static const char prefix[] = UROCE_DAEMON_NAME_FORMAT;
-  const size_t stem = sizeof prefix - 1 - 2;  // without "%u"
-  char* out = address->sun_path + 1;
-  memcpy(out, prefix, stem);
-  for (size_t i = 0; i < count; ++i) out[stem + i] = digits[count - 1 - i];
-  return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + stem + count);
+  char* const name = address->sun_path + 1;
+  const size_t room = sizeof address->sun_path - 1;
+  const size_t length = uid == DAEMON_COMMON_NAME
+                            ? numbers_format(name, room, UROCE_DAEMON_COMMON_NAME, NULL)
+                            : numbers_format(name, room, UROCE_DAEMON_NAME_FORMAT, &uid);
+  return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
 }
 
-int daemon_connect(uint32_t name_uid, uint32_t euid) {
+// As in the first user namespace, whose map is one line.
+bool daemon_users_are_known(void) {
+  char map[64] = "";
+  const int fd = (int)RAW(SYS_openat, AT_FDCWD, "/proc/self/uid_map", O_RDONLY | O_CLOEXEC, 0);
+  if (fd < 0) return true;
+  RAW(SYS_read, fd, map, sizeof map - 1);
+  raw_close(fd);
+  return strstr(map, " 4294967295\n") != NULL;
+}
+
+bool daemon_is_trusted(uint32_t owner_uid, uint32_t euid) {
+  if (owner_uid == UROCE_OVERFLOW_UID && !daemon_users_are_known()) return false;
+  return owner_uid == 0 || owner_uid == euid;
+}
+
+int daemon_connect_to(uint32_t name_uid, struct ucred* owner) {
   const int fd = raw_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   if (fd < 0) return fd;
   RAW(SYS_setsockopt, fd, SOL_SOCKET, SO_SNDTIMEO, &connect_timeout, sizeof connect_timeout);
@@ -42,17 +51,20 @@ int daemon_connect(uint32_t name_uid, uint32_t euid) {
   do {
     result = RAW(SYS_connect, fd, &address, length);
   } while (result == -EINTR);
-  if (result == 0) {
-    struct ucred owner;
-    socklen_t bytes = sizeof owner;
-    result = RAW(SYS_getsockopt, fd, SOL_SOCKET, SO_PEERCRED, &owner, &bytes);
-    if (result == 0 && owner.uid != 0 && owner.uid != euid) result = -EPERM;
-  }
-  if (result != 0) {
-    raw_close(fd);
-    return (int)result;
-  }
-  return fd;
+  socklen_t bytes = sizeof *owner;
+  if (result == 0) result = RAW(SYS_getsockopt, fd, SOL_SOCKET, SO_PEERCRED, owner, &bytes);
+  if (result == 0) return fd;
+  raw_close(fd);
+  // The time is over: an EAGAIN of ours, not one of the daemon's.
+  return result == -EAGAIN ? -ETIMEDOUT : (int)result;
+}
+
+int daemon_connect(uint32_t name_uid, uint32_t euid) {
+  struct ucred owner;
+  const int fd = daemon_connect_to(name_uid, &owner);
+  if (fd < 0 || daemon_is_trusted(owner.uid, euid)) return fd;
+  raw_close(fd);
+  return -EPERM;
 }
 
 static int64_t now_ms(void) {
@@ -79,6 +91,11 @@ int daemon_wait(int fd, short events, int timeout_ms) {
 }
 
 int daemon_hello(int fd, uint32_t role, uint32_t argument, struct uroce_hello_reply* reply) {
+  return daemon_hello_within(fd, role, argument, reply, hello_timeout_ms);
+}
+
+int daemon_hello_within(int fd, uint32_t role, uint32_t argument, struct uroce_hello_reply* reply,
+                        int timeout_ms) {
   struct {
     struct uroce_msg header;
     struct uroce_hello hello;
@@ -97,7 +114,7 @@ again:
 
   struct uroce_msg header;
   for (;;) {
-    const int waited = daemon_wait(fd, POLLIN, hello_timeout_ms);
+    const int waited = daemon_wait(fd, POLLIN, timeout_ms);
     if (waited != 0) return waited;
     struct iovec parts[2] = {{.iov_base = &header, .iov_len = sizeof header},
                              {.iov_base = reply, .iov_len = sizeof *reply}};

@@ -6,6 +6,7 @@
 
 #include "kmod-shim/preload/autostart.h"
 #include "kmod-shim/preload/daemon_line.h"
+#include "kmod-shim/preload/numbers.h"
 #include "kmod-shim/preload/process.h"
 #include "kmod-shim/preload/raw.h"
 #include "kmod-shim/preload/signals.h"
@@ -23,15 +24,42 @@ static uint64_t current_netns(void) {
   return raw_stat_at(AT_FDCWD, "/proc/thread-self/ns/net", &st, 0) == 0 ? st.st_ino : 0;
 }
 
-// 0, or a positive errno; ECONNREFUSED when there is no daemon of that name.
+// A squatter may never answer.
+static const int stranger_timeout_ms = 1000;
+
+static bool is_stranger(const struct world* world) {
+  return !daemon_is_trusted(world->daemon_uid, world->euid);
+}
+
+// In the daemon's own words, unless they are a stranger's.
+static void refuse(struct world* out, const struct ucred* owner, const char* text) {
+  if (!is_stranger(out) && text[0] != '\0') {
+    memcpy(out->refusal, text, sizeof out->refusal - 1);
+    return;
+  }
+  const uint32_t numbers[] = {owner->uid, (uint32_t)owner->pid, out->euid};
+  const bool unknown = owner->uid == UROCE_OVERFLOW_UID && !daemon_users_are_known();
+  numbers_format(out->refusal, sizeof out->refusal,
+                 unknown ? UROCE_FOREIGN_DAEMON_FORMAT UROCE_OVERFLOW_NOTE : UROCE_FOREIGN_DAEMON_FORMAT,
+                 numbers);
+}
+
+// 0, or a positive errno: ECONNREFUSED when there is no daemon of that name, EAGAIN when it makes way.
 static int ask_daemon(uint32_t name_uid, struct world* out) {
-  const int fd = daemon_connect(name_uid, out->euid);
+  struct ucred owner;
+  const int fd = daemon_connect_to(name_uid, &owner);
   if (fd < 0) return -fd;
-  struct uroce_hello_reply reply;
-  int error = daemon_hello(fd, UROCE_ROLE_WORLD, 0, &reply);
+  out->daemon_uid = owner.uid;
+  const bool stranger = is_stranger(out), squats = stranger && name_uid != DAEMON_COMMON_NAME;
+  struct uroce_hello_reply reply = {.pid = 0};
+  int error = squats     ? EPERM
+              : stranger ? daemon_hello_within(fd, UROCE_ROLE_WORLD, 0, &reply, stranger_timeout_ms)
+                         : daemon_hello(fd, UROCE_ROLE_WORLD, 0, &reply);
   raw_close(fd);
-  if (error < 0) return -error;
-  if (error != 0) memcpy(out->refusal, reply.text, sizeof out->refusal - 1);
+  if (error < 0) error = -error;
+  if (error == ECONNRESET || error == EPIPE) return ECONNREFUSED;  // it was about to leave
+  if (stranger && error != EAGAIN) error = EPERM;
+  if (error == EPERM || error == EAGAIN) refuse(out, &owner, reply.text);
   if (error == 0 && (reply.tree[0] != '/' || reply.tree[1] == '\0')) error = EPROTO;
   if (error != 0) return error;
   out->daemon_name = name_uid;
@@ -41,18 +69,28 @@ static int ask_daemon(uint32_t name_uid, struct world* out) {
   return 0;
 }
 
+// A stranger's process with a name that says otherwise does not hide a daemon behind it.
 static int ask_any_daemon(struct world* out) {
-  const int error = ask_daemon(out->euid, out);
-  if (error == 0 || out->euid == 0) return error;
-  const int of_root = ask_daemon(0, out);
-  return of_root == ECONNREFUSED ? error : of_root;
+  const uint32_t names[] = {out->euid, 0, DAEMON_COMMON_NAME};
+  int error = ECONNREFUSED;
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i) {
+    if (i == 1 && out->euid == 0) continue;
+    const int answer = ask_daemon(names[i], out);
+    if (answer == ECONNREFUSED) continue;
+    error = answer;
+    if (!is_stranger(out)) break;
+  }
+  return error;
 }
 
 static void ask(struct world* out) {
   out->error = ask_any_daemon(out);
-  if (out->error == ECONNREFUSED) {
-    if (autostart_daemon()) out->error = ask_any_daemon(out);
+  if (out->error == ECONNREFUSED || out->error == EAGAIN) {
+    // Where it fails, another user may have been first.
+    autostart_daemon();
+    out->error = ask_any_daemon(out);
     if (out->error == ECONNREFUSED) out->error = ENOENT;
+    if (out->error == EAGAIN) out->error = EPERM;
   }
   out->asked_ms = now_ms();
 }

@@ -12,12 +12,13 @@ struct world {
   uint64_t asked_ms;      // CLOCK_MONOTONIC; 0: never
   uint64_t netns;         // inode of the namespace it is about
   uint32_t euid;          // of the asker
-  uint32_t daemon_name;   // uid in the daemon's socket name
+  uint32_t daemon_name;   // uid in the daemon's socket name, or DAEMON_COMMON_NAME
+  uint32_t daemon_uid;    // whose it is
   uint32_t netlink_port;  // 0: it serves none
-  int error;              // 0, or why there is no world: ENOENT none, EPERM the daemon refuses this user
+  int error;              // 0, or why there is no world: ENOENT none, EPERM the daemon is another user's
   uint32_t tree_length;
   char tree[192];
-  char refusal[256];  // EPERM: the daemon's own sentence
+  char refusal[384];  // EPERM: a sentence about that
 };
 
 // False: there is no world, out->error says why. Starts uroced when it is not there. errno stays as it is.

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What a process says to uroced over its Unix socket: SOCK_SEQPACKET on the abstract name "uroce-<uid>" (abstract names are
- * scoped to the network namespace). One connection has one role, given in HELLO. Every message is one packet: the header and a
- * payload; descriptors travel as SCM_RIGHTS. Integers in host order: both ends are on one machine.
+ * What a process says to uroced over its Unix socket: SOCK_SEQPACKET on the abstract names "uroce" and "uroce-<uid>" (abstract
+ * names are scoped to the network namespace). One connection has one role, given in HELLO. Every message is one packet: the header
+ * and a payload; descriptors travel as SCM_RIGHTS. Integers in host order: both ends are on one machine.
  *
  * Identity: a client accepts a daemon of uid 0 or of its own uid (SO_PEERCRED), a daemon serves its own uid only. Look-up order:
- * own uid's name, then uid 0's.
+ * own uid's name, then uid 0's, then the common one, which a daemon takes first: there is one in a network namespace. In a user
+ * namespace the uids of the names say little, and the common one is where a user finds himself, or who else it is.
+ *
+ * HELLO of another uid is answered EPERM; EAGAIN by a daemon that nobody needs (no device, nobody attached). Asked as role WORLD such a
+ * daemon leaves, a second after its own user's last HELLO.
  */
 #ifndef UROCE_DAEMON_H
 #define UROCE_DAEMON_H
@@ -13,6 +17,13 @@
 #include <linux/types.h>
 
 #define UROCE_DAEMON_NAME_FORMAT "uroce-%u" /* behind a NUL byte */
+#define UROCE_DAEMON_COMMON_NAME "uroce"    /* the same */
+/* Owner's uid, its process, own uid. Made by each client itself: a stranger's text is not for a terminal. */
+#define UROCE_FOREIGN_DAEMON_FORMAT \
+	"uroced in this network namespace belongs to uid %u (process %u) and serves that uid only; you are uid %u. Run the program as " \
+	"that user, or use a network namespace of your own (unshare -n)"
+#define UROCE_OVERFLOW_UID 65534u
+#define UROCE_OVERFLOW_NOTE ". 65534 is also shown for every user whom your user namespace does not know"
 #define UROCE_MSG_MAGIC 0x436f5275u
 #define UROCE_MSG_VERSION 1
 #define UROCE_MSG_MAX 65536 /* bytes of one message, header included */

@@ -8,9 +8,7 @@ import traceback
 
 sys.dont_write_bytecode = True
 
-
-class Skip(Exception):
-    pass
+from world import Skip  # noqa: E402
 
 
 def main():

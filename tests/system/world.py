@@ -16,6 +16,10 @@ UROCE = os.path.join(BUILD, "tools/uroce/uroce")
 STAND_IN = os.path.join(BUILD, "kmod-shim/preload/liburoce-preload.so")
 
 
+class Skip(Exception):
+    """The reason why a case cannot be run here."""
+
+
 class Failure(Exception):
     """What a case says when the product is wrong."""
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 // Names and users.
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -47,6 +48,65 @@ TEST_F(Identity, a_second_uid_is_refused_and_told_who_is_served) {
               0)
         << role;
   }
+}
+
+// Starts a daemon as uid nobody, who may not see the build tree; its exit status.
+int start_as_nobody(std::string& output) {
+  return run_program(
+      {"sh", "-c",
+       "exec 9< " UROCED
+       "; exec setpriv --reuid 65534 --regid 65534 --clear-groups /proc/self/fd/9 --autostart"},
+      &output);
+}
+
+TEST_F(Identity, a_daemon_with_a_device_is_the_only_one) {
+  start_with_device();
+  std::string output;
+  EXPECT_EQ(start_as_nobody(output), 1);
+  EXPECT_NE(output.find("belongs to uid 0"), std::string::npos) << output;
+  EXPECT_NE(output.find("you are uid 65534"), std::string::npos) << output;
+  EXPECT_EQ(as_nobody([] {
+              DaemonClient client;
+              return client.connect(kNobody) ? 1 : 0;
+            }),
+            0)
+      << "there are two daemons";
+  EXPECT_TRUE(status().value("ok", false));
+}
+
+TEST_F(Identity, a_daemon_that_nobody_needs_makes_way) {
+  ASSERT_EQ(autostart(), 0);
+  const pid_t first = keeper();
+  // Who only looks does not end it.
+  EXPECT_EQ(as_nobody([] {
+              DaemonClient client;
+              return client.connect(0) && client.hello(UROCE_ROLE_ADMIN).status == EAGAIN ? 0 : 1;
+            }),
+            0);
+  std::string output;
+  EXPECT_EQ(start_as_nobody(output), 0) << output;
+  EXPECT_FALSE(process_lives(first));
+  EXPECT_EQ(as_nobody([] {
+              DaemonClient client;
+              return client.connect(kNobody) && client.hello(UROCE_ROLE_WORLD).status == 0 ? 0 : 1;
+            }),
+            0);
+  // And back again.
+  ASSERT_EQ(autostart(&output), 0) << output;
+  EXPECT_TRUE(status().value("ok", false));
+}
+
+TEST_F(Identity, a_daemon_that_is_asked_to_make_way_stays_when_a_device_is_made) {
+  ASSERT_EQ(autostart(), 0);
+  EXPECT_EQ(as_nobody([] {
+              DaemonClient client;
+              return client.connect(0) && client.hello(UROCE_ROLE_WORLD).status == EAGAIN ? 0 : 1;
+            }),
+            0);
+  ASSERT_TRUE(admin({{"command", "link-add"}, {"device", "ur0"}, {"netdev", "lo"}}).value("ok", false));
+  std::string output;
+  EXPECT_EQ(start_as_nobody(output), 1) << output;
+  EXPECT_TRUE(status().value("ok", false));
 }
 
 TEST_F(Identity, commands_without_hello_are_refused) {

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <spawn.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,8 +15,9 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 
-#include "kmod-shim/uapi/uroce_daemon.h"
+#include "tools/uroce/processes.h"
 
 namespace uroce::cli {
 
@@ -23,18 +25,24 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kPatienceMs = 10'000;
+constexpr int kPatienceMs = 5'000, kLookMs = 200;
 constexpr int kMostPages = 10'000;
 
-// errno tells why not.
-Fd connect_to_daemon(uid_t owner) {
+std::string own_name(uid_t uid) {
+  char name[32];
+  std::snprintf(name, sizeof name, UROCE_DAEMON_NAME_FORMAT, uid);
+  return name;
+}
+
+// errno tells why not: EAGAIN when it does not accept.
+Fd connect_to_daemon(const std::string& name) {
   Fd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  const int length =
-      std::snprintf(address.sun_path + 1, sizeof address.sun_path - 1, UROCE_DAEMON_NAME_FORMAT, owner);
-  const auto bytes =
-      static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<size_t>(length));
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  const timeval patience{kPatienceMs / 1000, 0};
+  if (fd) setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   if (fd && connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), bytes) == 0) return fd;
   const int error = errno;
   fd.close_now();
@@ -42,59 +50,66 @@ Fd connect_to_daemon(uid_t owner) {
   return fd;
 }
 
-struct Received {
-  uroce_msg header{};
-  std::vector<std::byte> payload;
-};
+// As in the first user namespace.
+bool knows_all_users() {
+  std::ifstream map("/proc/self/uid_map");
+  uint64_t inside = 1, outside = 1, count = 0;
+  return map >> inside >> outside >> count && inside == 0 && outside == 0 && count == UINT32_MAX;
+}
 
-// The next message; nullopt when the daemon is gone, silent for too long, or speaks something else.
-std::optional<Received> next_message(int fd) {
-  std::vector<std::byte> buffer(UROCE_MSG_MAX);
-  for (;;) {
-    pollfd waits{fd, POLLIN, 0};
-    const int ready = poll(&waits, 1, kPatienceMs);
-    if (ready < 0 && errno == EINTR) continue;
-    if (ready <= 0) return std::nullopt;
-    const ssize_t n = recv(fd, buffer.data(), buffer.size(), MSG_DONTWAIT);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-    Received message;
-    if (n < static_cast<ssize_t>(sizeof message.header)) return std::nullopt;
-    std::memcpy(&message.header, buffer.data(), sizeof message.header);
-    if (message.header.magic != UROCE_MSG_MAGIC || message.header.version != UROCE_MSG_VERSION)
-      return std::nullopt;
-    message.payload.assign(buffer.begin() + sizeof message.header, buffer.begin() + n);
-    return message;
-  }
+// Empty, or what is to be done about a daemon that cannot answer.
+std::string stopped_text(pid_t keeper) {
+  const auto stopped = stopped_process(keeper);
+  if (!stopped) return {};
+  return fmt::format(
+      "uroced does not answer: its process {} is stopped; let it go on (kill -CONT {}), or end it (kill -9 "
+      "{})",
+      *stopped, *stopped,
+      keeper == *stopped ? fmt::format("{}", keeper) : fmt::format("{} {}", keeper, *stopped));
 }
 
 }  // namespace
 
 std::unique_ptr<DaemonLine> DaemonLine::connect(Failure& failure, std::string& why) {
-  auto line = connect_as(geteuid(), failure, why);
-  if (line == nullptr && failure == Failure::nobody && geteuid() != 0) line = connect_as(0, failure, why);
-  return line;
+  std::vector<std::string> names{own_name(geteuid())};
+  if (geteuid() != 0) names.push_back(own_name(0));
+  names.push_back(UROCE_DAEMON_COMMON_NAME);
+  // A stranger's process with one of our names does not hide the daemon of the namespace.
+  std::string squatted;
+  for (const std::string& name : names) {
+    auto line = connect_to(name, failure, why);
+    if (line != nullptr || (failure != Failure::nobody && failure != Failure::stranger)) return line;
+    if (failure == Failure::stranger && name == names.front()) squatted = why;
+  }
+  if (!squatted.empty()) {
+    failure = Failure::stranger;
+    why = squatted;
+  }
+  return nullptr;
 }
 
-std::unique_ptr<DaemonLine> DaemonLine::connect_as(uid_t owner, Failure& failure, std::string& why) {
-  std::unique_ptr<DaemonLine> line(new DaemonLine(connect_to_daemon(owner)));
-  ucred peer{};
-  socklen_t bytes = sizeof peer;
+std::unique_ptr<DaemonLine> DaemonLine::connect_to(const std::string& name, Failure& failure,
+                                                   std::string& why) {
+  std::unique_ptr<DaemonLine> line(new DaemonLine(connect_to_daemon(name)));
+  socklen_t bytes = sizeof line->owner_;
   if (!line->fd_) {
     failure = errno == ECONNREFUSED ? Failure::nobody : Failure::broken;
     why = failure == Failure::nobody ? "no uroced runs in this network namespace for this user; it starts by "
                                        "itself on first use, for example by "
                                        "`uroce run -- rdma link`"
-                                     : fmt::format("cannot reach uroced: {}", std::strerror(errno));
+          : errno == EAGAIN
+              ? fmt::format("uroced does not accept connections (is it stopped?): see `pgrep uroced`")
+              : fmt::format("cannot reach uroced: {}", std::strerror(errno));
     return nullptr;
   }
-  if (getsockopt(line->fd_.get(), SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0 ||
-      (peer.uid != 0 && peer.uid != geteuid())) {
+  if (getsockopt(line->fd_.get(), SOL_SOCKET, SO_PEERCRED, &line->owner_, &bytes) != 0 ||
+      (line->is_stranger() && name != UROCE_DAEMON_COMMON_NAME)) {
     failure = Failure::stranger;
     why = fmt::format(
-        "process {} of uid {} has taken the name @uroce-{} in this network namespace, and it is neither "
+        "process {} of uid {} has taken the name @{} in this network namespace, and it is neither "
         "root's nor yours; end "
         "that process",
-        peer.pid, peer.uid, owner);
+        line->owner_.pid, line->owner_.uid, name);
     return nullptr;
   }
   return line->hello(failure, why) ? std::move(line) : nullptr;
@@ -108,25 +123,73 @@ bool DaemonLine::hello(Failure& failure, std::string& why) {
   std::vector<std::byte> reply;
   uroce_hello_reply told{};
   failure = Failure::broken;
-  if (!exchange(UROCE_MSG_HELLO, std::as_bytes(std::span(&body, 1)), status, reply) ||
-      reply.size() != sizeof told) {
-    why =
-        "uroced does not answer, or not in a way this program understands (stopped, or another version?); "
-        "end it: kill the process `pgrep uroced` shows";
+  const bool answered = exchange(UROCE_MSG_HELLO, std::as_bytes(std::span(&body, 1)), status, reply);
+  if (is_stranger()) {
+    judge_refusal(answered ? status : EPERM, failure, why);
+    return false;
+  }
+  if (!answered || reply.size() != sizeof told) {
+    why = !trouble_.empty()
+              ? trouble_
+              : "uroced does not answer in a way this program understands (another version?); end it: kill "
+                "the process `pgrep uroced` shows";
     return false;
   }
   std::memcpy(&told, reply.data(), sizeof told);
   told.version[sizeof told.version - 1] = '\0';
-  told.text[sizeof told.text - 1] = '\0';
   version_ = told.version;
   pid_ = static_cast<pid_t>(told.pid);
   if (status != 0) {
-    failure = Failure::refused;
-    why = told.text[0] != '\0' ? told.text : std::strerror(status);
+    judge_refusal(status, failure, why);
     return false;
   }
   failure = Failure::none;
   return true;
+}
+
+// What a stranger says of himself is not repeated.
+void DaemonLine::judge_refusal(int32_t status, Failure& failure, std::string& why) const {
+  failure = status == EAGAIN ? Failure::nobody : Failure::refused;
+  if (status == EAGAIN) {
+    why = fmt::format(
+        "no uroced runs in this network namespace for this user; that of uid {} (process {}) has no device "
+        "and "
+        "makes way when one is needed",
+        owner_.uid, owner_.pid);
+    return;
+  }
+  char text[512];
+  std::snprintf(text, sizeof text, UROCE_FOREIGN_DAEMON_FORMAT, owner_.uid, static_cast<unsigned>(owner_.pid),
+                geteuid());
+  why = text;
+  if (owner_.uid == UROCE_OVERFLOW_UID && !knows_all_users()) why += UROCE_OVERFLOW_NOTE;
+}
+
+// The next message; nullopt when the daemon is gone, silent for too long, or speaks something else.
+std::optional<DaemonLine::Received> DaemonLine::next_message() {
+  std::vector<std::byte> buffer(UROCE_MSG_MAX);
+  for (int waited_ms = 0;;) {
+    pollfd waits{fd_.get(), POLLIN, 0};
+    const int ready = poll(&waits, 1, kLookMs);
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready < 0) return std::nullopt;
+    if (ready == 0) {
+      trouble_ = stopped_text(owner_.pid);
+      if (!trouble_.empty()) return std::nullopt;
+      if ((waited_ms += kLookMs) < kPatienceMs) continue;
+      trouble_ = fmt::format("uroced (process {}) has not answered for {} s", owner_.pid, kPatienceMs / 1000);
+      return std::nullopt;
+    }
+    const ssize_t n = recv(fd_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+    Received message;
+    if (n < static_cast<ssize_t>(sizeof message.header)) return std::nullopt;
+    std::memcpy(&message.header, buffer.data(), sizeof message.header);
+    if (message.header.magic != UROCE_MSG_MAGIC || message.header.version != UROCE_MSG_VERSION)
+      return std::nullopt;
+    message.payload.assign(buffer.begin() + sizeof message.header, buffer.begin() + n);
+    return message;
+  }
 }
 
 bool DaemonLine::send_request(uint16_t type, std::span<const std::byte> payload) const {
@@ -142,7 +205,7 @@ bool DaemonLine::exchange(uint16_t type, std::span<const std::byte> payload, int
                           std::vector<std::byte>& reply) {
   ++seq_;
   if (!send_request(type, payload)) return false;
-  while (auto message = next_message(fd_.get())) {
+  while (auto message = next_message()) {
     if (message->header.type == UROCE_MSG_RESTARTED) {
       if (!send_request(type, payload)) return false;
     } else if (message->header.type == type && message->header.seq == seq_) {
@@ -159,7 +222,7 @@ json DaemonLine::ask(const json& request) {
   int32_t status = 0;
   std::vector<std::byte> reply;
   if (!exchange(UROCE_MSG_ADMIN, std::as_bytes(std::span(text)), status, reply)) {
-    return {{"ok", false}, {"error", "uroced has stopped answering"}};
+    return {{"ok", false}, {"error", trouble_.empty() ? "uroced has stopped answering" : trouble_}};
   }
   const std::string_view told(reinterpret_cast<const char*>(reply.data()), reply.size());
   json answer = json::parse(told, nullptr, false);

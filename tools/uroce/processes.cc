@@ -58,6 +58,21 @@ std::string command_name(pid_t pid) {
   return name;
 }
 
+std::optional<pid_t> stopped_process(pid_t pid) {
+  for (const pid_t candidate : all_processes()) {
+    std::ifstream file(fmt::format("/proc/{}/stat", candidate));
+    std::string text;
+    std::getline(file, text);
+    // pid (name, which may hold anything) state parent ...
+    std::istringstream words(text.substr(std::min(text.rfind(')') + 1, text.size())));
+    char state = 0;
+    pid_t parent = 0;
+    if (words >> state >> parent && (state == 'T' || state == 't') && (candidate == pid || parent == pid))
+      return candidate;
+  }
+  return std::nullopt;
+}
+
 std::vector<PortHolder> udp_port_holders(uint16_t port) {
   auto sockets = sockets_on(port);
   std::vector<PortHolder> holders;

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,8 @@ namespace uroce::cli {
 
 std::vector<pid_t> all_processes();
 std::string command_name(pid_t pid);  // empty when it is gone
+// `pid` or a child of it, if a signal or a debugger has stopped it.
+std::optional<pid_t> stopped_process(pid_t pid);
 
 struct PortHolder {
   uid_t uid;

@@ -36,7 +36,7 @@ void wait_for_end(pid_t process) {
 
 int stop_this(DaemonLine& line) {
   const auto status = line.status();
-  const auto answer = line.ask({{"command", "stop"}});
+  const auto answer = status.value("ok", false) ? line.ask({{"command", "stop"}}) : status;
   if (!answer.value("ok", false)) {
     complain(answer.value("error", "uroced has refused to stop"));
     return kFailed;
@@ -90,7 +90,7 @@ int stop_at(const Place& place) {
     }
     DaemonLine::Failure failure;
     std::string why;
-    const auto line = DaemonLine::connect_as(place.uid, failure, why);
+    const auto line = DaemonLine::connect(failure, why);
     if (line == nullptr) {
       if (failure != DaemonLine::Failure::nobody) complain(why);
       _exit(failure == DaemonLine::Failure::nobody ? 0 : kFailed);

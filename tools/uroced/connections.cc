@@ -38,17 +38,15 @@ Fd pidfd_of_peer(int socket, pid_t pid) {
 
 }  // namespace
 
-Connections::Connections(Loop& loop, Registry& registry, KeeperLine& keeper, Fd listener,
+Connections::Connections(Loop& loop, Registry& registry, KeeperLine& keeper, Names names,
                          ConnectionUser& user)
     : loop_(loop),
       registry_(registry),
       keeper_(keeper),
-      listener_(std::move(listener)),
+      names_(std::move(names)),
       user_(user),
       clients_(kMaxConnections),
-      accept_again_(loop, [this] {
-        accepting_ = std::make_unique<FdWatch>(loop_, listener_.get(), [this] { accept_some(); });
-      }) {
+      accept_again_(loop, [this] { start_accepting(); }) {
   accept_again_.start(std::chrono::milliseconds(0));
 }
 
@@ -73,13 +71,19 @@ void Connections::adopt() {
 
 void Connections::stop_accepting() {
   accept_again_.cancel();
-  accepting_.reset();
-  listener_.reset();
+  accepting_.clear();
+  names_ = {};
 }
 
-void Connections::accept_some() {
+void Connections::start_accepting() {
+  for (const int listener : {names_.common.get(), names_.own.get()})
+    accepting_.push_back(
+        std::make_unique<FdWatch>(loop_, listener, [this, listener] { accept_some(listener); }));
+}
+
+void Connections::accept_some(int listener) {
   for (int i = 0; i < kMessagesPerTurn; ++i) {
-    Fd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    Fd socket(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
     if (socket) {
       accept_one(std::move(socket));
       continue;
@@ -87,7 +91,7 @@ void Connections::accept_some() {
     if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
       spdlog::warn("cannot accept a client: {}", std::strerror(errno));
       // It waits in the queue; so do we, instead of spinning.
-      loop_.later([this] { accepting_.reset(); });
+      loop_.later([this] { accepting_.clear(); });
       accept_again_.start(std::chrono::milliseconds(200));
     }
     return;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tools/uroced/keeper_line.h"
+#include "tools/uroced/listener.h"
 #include "tools/uroced/loop.h"
 #include "tools/uroced/message.h"
 #include "tools/uroced/registry.h"
@@ -28,13 +29,13 @@ class ConnectionUser {
 
 class Connections {
  public:
-  Connections(Loop& loop, Registry& registry, KeeperLine& keeper, Fd listener, ConnectionUser& user);
+  Connections(Loop& loop, Registry& registry, KeeperLine& keeper, Names names, ConnectionUser& user);
   ~Connections();
 
   // After a restart: those of the earlier worker; everyone is told to send again what is unanswered.
   void adopt();
 
-  // The listening socket is closed; who waits there is turned away.
+  // The listening sockets are closed; who waits there is turned away.
   void stop_accepting();
 
   // Queued when the client does not read; a client that lets too much pile up is cut off.
@@ -71,7 +72,8 @@ class Connections {
     uint32_t answered_seq = 0;
   };
 
-  void accept_some();
+  void start_accepting();
+  void accept_some(int listener);
   void accept_one(Fd socket);
   bool write_record(uint32_t position, int socket);
   void start(uint32_t position, Fd socket, Fd pidfd);
@@ -81,10 +83,10 @@ class Connections {
   Loop& loop_;
   Registry& registry_;
   KeeperLine& keeper_;
-  Fd listener_;
+  Names names_;
   ConnectionUser& user_;
   std::vector<std::unique_ptr<Client>> clients_;  // by position; 0 stays empty
-  std::unique_ptr<FdWatch> accepting_;
+  std::vector<std::unique_ptr<FdWatch>> accepting_;
   Timer accept_again_;
   uint32_t last_position_ = 0;
   uint32_t strangers_ = 0;

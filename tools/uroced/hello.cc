@@ -24,15 +24,13 @@ void Hello::on_hello(uint32_t connection, const Message& message) {
   if (message.payload.size() != sizeof hello) {
     status = EINVAL;
     why = fmt::format("HELLO has {} bytes, not {}", message.payload.size(), sizeof hello);
-  } else if (record.uid != geteuid()) {
-    status = EPERM;
-    why = fmt::format(
-        "uroced in this network namespace belongs to uid {} and serves that uid only; you are uid {}. Run "
-        "the program as uid {}, "
-        "or use a network namespace of your own (unshare -n)",
-        geteuid(), record.uid, geteuid());
   } else {
     std::memcpy(&hello, message.payload.data(), sizeof hello);
+  }
+  if (status == 0 && record.uid != geteuid()) {
+    status = turn_away(record, hello.role, why);
+  } else if (status == 0) {
+    ownership_.note_use();
     hello.version[sizeof hello.version - 1] = '\0';
     note_version(hello.version, record.pid);
     status = take_role(connection, hello, grant, why);
@@ -50,6 +48,21 @@ void Hello::on_hello(uint32_t connection, const Message& message) {
   connections_.reply(connection, message.header, status, std::as_bytes(std::span(&told, 1)),
                      has_grant ? std::span<const int>(descriptors) : std::span<const int>{});
   if (status != 0 || hello.role == UROCE_ROLE_WORLD) connections_.close_after_reply(connection);
+}
+
+int Hello::turn_away(const ConnectionRecord& stranger, uint32_t role, std::string& why) {
+  const bool observes = role == UROCE_ROLE_ADMIN;
+  if ((observes || role == UROCE_ROLE_WORLD) && ownership_.is_no_use(!observes)) {
+    why = fmt::format(
+        "uroced in this network namespace belongs to uid {}, has no device, and makes way for uid {}",
+        geteuid(), stranger.uid);
+    return EAGAIN;
+  }
+  char text[sizeof uroce_hello_reply{}.text];
+  std::snprintf(text, sizeof text, UROCE_FOREIGN_DAEMON_FORMAT, geteuid(), registry_.state().keeper_pid,
+                stranger.uid);
+  why = text;
+  return EPERM;
 }
 
 void Hello::note_version(const char* version, uint32_t pid) {

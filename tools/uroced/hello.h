@@ -16,18 +16,26 @@ class Hello {
     std::string tree;
     uint32_t netlink_port = 0;
   };
+  // What another uid's process may be told, and what follows.
+  struct Ownership {
+    std::function<void()> note_use;             // somebody of our own uid was here
+    std::function<bool(bool leave)> is_no_use;  // to nobody; `leave`: then it is to end
+  };
   Hello(Registry& registry, Connections& connections, DeviceSet& devices, SlotGroup& slots, Broker& broker,
-        std::function<Facts()> facts)
+        std::function<Facts()> facts, Ownership ownership)
       : registry_(registry),
         connections_(connections),
         devices_(devices),
         slots_(slots),
         broker_(broker),
-        facts_(std::move(facts)) {}
+        facts_(std::move(facts)),
+        ownership_(std::move(ownership)) {}
 
   void on_hello(uint32_t connection, const Message& message);
 
  private:
+  // The errno for a stranger, and the sentence.
+  int turn_away(const ConnectionRecord& stranger, uint32_t role, std::string& why);
   // One protocol, two builds: it works, but somebody will wonder. Told once.
   void note_version(const char* version, uint32_t pid);
   int take_role(uint32_t connection, const uroce_hello& hello, Broker::Grant& grant, std::string& why);
@@ -39,6 +47,7 @@ class Hello {
   SlotGroup& slots_;
   Broker& broker_;
   std::function<Facts()> facts_;
+  Ownership ownership_;
   std::set<std::string> other_versions_;
 };
 

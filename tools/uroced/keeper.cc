@@ -204,7 +204,7 @@ int run_keeper(Inheritance inheritance, const std::function<int(Inheritance&)>& 
     const Life life = run_one(inheritance, worker, signals, first_is_ready);
     if (life.status == 0 || asked_to_end != 0) return 0;
     if (!announced) {
-      inheritance.listener.reset();  // whoever hears of it finds the name free
+      inheritance.names = {};  // whoever hears of it finds the name free
       state.trouble[sizeof state.trouble - 1] = '\0';
       started(1, state.trouble[0] != '\0' ? state.trouble : "the worker process died while it started");
       return 1;

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "tools/uroced/fd.h"
+#include "tools/uroced/listener.h"
 #include "tools/uroced/state.h"
 
 namespace uroce::daemon {
@@ -63,7 +64,7 @@ struct KeepMessage {
 };
 
 struct Inheritance {
-  Fd listener;
+  Names names;
   Fd state_memory;
   State* state = nullptr;
   KeptTable kept;

@@ -4,6 +4,7 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <ctime>
 
 #include "tools/uroced/process_scan.h"
@@ -15,6 +16,7 @@ namespace {
 constexpr auto kPeriod = std::chrono::seconds(2);
 constexpr auto kSoon = std::chrono::milliseconds(50);
 constexpr int64_t kIdleMs = 10 * 60 * 1000;
+constexpr int64_t kStillInUseMs = 1000;
 
 int64_t monotonic_ms() {
   timespec now{};
@@ -33,7 +35,9 @@ Lifetime::Lifetime(Loop& loop, pid_t keeper, std::function<Situation()> situatio
       names_(inotify_init1(IN_CLOEXEC | IN_NONBLOCK)),
       timer_(loop, [this] { check(); }),
       soon_(loop, [this] { check(); }),
-      idle_since_ms_(monotonic_ms()) {
+      way_(loop, [this] { make_way(); }),
+      idle_since_ms_(monotonic_ms()),
+      used_ms_(idle_since_ms_) {
   if (names_ && inotify_add_watch(names_.get(), "/run/netns", IN_DELETE | IN_ONLYDIR) >= 0) {
     names_watch_ = std::make_unique<FdWatch>(loop, names_.get(), [this] {
       char events[4096];
@@ -61,6 +65,27 @@ bool Lifetime::namespace_is_given_up() {
 
 void Lifetime::check_soon() {
   if (!soon_.pending()) soon_.start(kSoon);
+}
+
+void Lifetime::note_use() {
+  used_ms_ = monotonic_ms();
+}
+
+bool Lifetime::is_no_use(bool leave) {
+  const Situation now = situation_();
+  if (now.attached || now.has_device) return false;
+  if (leave && !way_.pending()) {
+    const int64_t left = used_ms_ + kStillInUseMs - monotonic_ms();
+    way_.start(std::chrono::milliseconds(std::max<int64_t>(left, 0)));
+  }
+  return true;
+}
+
+// Whoever has made a device meanwhile, or attached to one, or is about to, was first.
+void Lifetime::make_way() {
+  const Situation now = situation_();
+  if (now.attached || now.has_device || monotonic_ms() < used_ms_ + kStillInUseMs) return;
+  leave_("nobody needs it, and another user does");
 }
 
 void Lifetime::check() {

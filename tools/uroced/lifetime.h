@@ -27,8 +27,15 @@ class Lifetime {
   void check();
   void check_soon();  // after something that may matter, such as a client's end; once for many
 
+  // A process of our own uid has asked for something; our start counts too.
+  void note_use();
+  // Whether nobody needs us; with `leave`, because somebody of another uid wants a daemon of his own here, we
+  // go. What our own uid asked for a moment ago is done first, though.
+  bool is_no_use(bool leave);
+
  private:
   bool namespace_is_given_up();
+  void make_way();
 
   pid_t keeper_;
   std::function<Situation()> situation_;
@@ -37,8 +44,9 @@ class Lifetime {
   bool had_name_ = false;
   Fd names_;  // inotify on the directory where `ip netns` keeps its names
   std::unique_ptr<FdWatch> names_watch_;
-  Timer timer_, soon_;
+  Timer timer_, soon_, way_;
   int64_t idle_since_ms_;
+  int64_t used_ms_;
 };
 
 }  // namespace uroce::daemon

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-// The daemon's abstract name in this network namespace: taking it, and finding out who has it.
+// The daemon's abstract names in this network namespace: taking them, and finding out who has them.
 #pragma once
 
 #include <sys/types.h>
@@ -10,14 +10,21 @@
 
 namespace uroce::daemon {
 
+// Listening sockets. Who has the common name is the daemon of the namespace; the other one is for the user's
+// own programs.
+struct Names {
+  Fd common, own;
+};
+
 enum class Listen {
-  listening,  // `out` is the socket
-  served,     // a daemon of our uid has the name and lives: nothing to do
-  squatted,   // another user's process has the name; `why` says whose
+  listening,  // `out` has the sockets
+  served,     // a daemon of our uid has the names and lives: nothing to do
+  refused,    // another user's daemon is in use, or his process has a name; `why` says whose
   failed,     // `why` says what
 };
 
-Listen listen_as(uid_t uid, Fd& out, std::string& why);
+// Another user's daemon that nobody needs is asked to make way.
+Listen listen_as(uid_t uid, Names& out, std::string& why);
 
 // Connects to the daemon of `uid`; its peer credentials are the caller's to check.
 Fd connect_to_daemon(uid_t uid);

@@ -10,10 +10,12 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "kmod-shim/uapi/uroce_daemon.h"
 #include "tools/uroced/daemonise.h"
 #include "tools/uroced/keeper.h"
 #include "tools/uroced/listener.h"
 #include "tools/uroced/log.h"
+#include "tools/uroced/process_scan.h"
 #include "tools/uroced/registry.h"
 #include "tools/uroced/worker.h"
 
@@ -24,10 +26,17 @@ namespace {
 int serve(const Announce& announce) {
   Inheritance inheritance;
   std::string why;
-  switch (listen_as(geteuid(), inheritance.listener, why)) {
+  if (geteuid() == UROCE_OVERFLOW_UID && !users_are_known()) {
+    announce(1,
+             "uid 65534 also stands for all users whom this user namespace does not know, so that they could "
+             "not be kept "
+             "out; be another uid here (unshare -Ur)");
+    return 1;
+  }
+  switch (listen_as(geteuid(), inheritance.names, why)) {
     case Listen::listening: break;
     case Listen::served: announce(0, ""); return 0;
-    case Listen::squatted:
+    case Listen::refused:
     case Listen::failed: announce(1, why); return 1;
   }
   inheritance.state = create_state(inheritance.state_memory, why);

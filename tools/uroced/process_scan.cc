@@ -159,6 +159,13 @@ bool netns_has_name(uint64_t netns_inode) {
   return false;
 }
 
+bool users_are_known() {
+  std::ifstream map("/proc/self/uid_map");
+  uint64_t inside = 1, outside = 1, count = 0;
+  if (!map.is_open()) return true;  // a kernel without user namespaces
+  return map >> inside >> outside >> count && inside == 0 && outside == 0 && count == UINT32_MAX;
+}
+
 std::string command_name(pid_t pid) {
   std::ifstream file(fmt::format("/proc/{}/comm", pid));
   std::string name;
