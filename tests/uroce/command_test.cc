@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 // The program as a user runs it, with a daemon of its own in a network namespace of its own.
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -7,6 +10,7 @@
 
 #include "tests/uroce/temporary_directory.h"
 #include "tests/uroced/sandbox.h"
+#include "tools/uroced/fd.h"
 
 namespace uroce::cli {
 namespace {
@@ -140,6 +144,35 @@ TEST_F(Command, stop_ends_the_daemon_before_it_returns) {
   EXPECT_FALSE(daemon::process_lives(keeper_process));
   EXPECT_EQ(uroce({"status"}), 3);
   EXPECT_EQ(uroce({"stop"}), 0) << "nothing runs, as asked for";
+}
+
+TEST_F(Command, a_stopped_daemon_is_named_with_what_to_do) {
+  start_with_device();
+  const pid_t stopped = worker();
+  ASSERT_GT(stopped, 0);
+  kill(stopped, SIGSTOP);
+  for (const char* command : {"status", "stop", "log", "doctor"}) {
+    EXPECT_EQ(uroce({command}), 1) << command;
+    EXPECT_TRUE(says("process " + std::to_string(stopped) + " is stopped")) << command << ": " << output_;
+    EXPECT_TRUE(says("kill -CONT " + std::to_string(stopped))) << output_;
+  }
+  kill(stopped, SIGCONT);
+  EXPECT_EQ(uroce({"status"}), 0) << output_;
+}
+
+TEST_F(Command, a_daemon_that_does_not_accept_is_not_waited_for_without_end) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string name = "uroce-" + std::to_string(geteuid());
+  name.copy(address.sun_path + 1, name.size());
+  const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  const auto* at = reinterpret_cast<const sockaddr*>(&address);
+  const daemon::Fd listener(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  ASSERT_TRUE(bind(listener.get(), at, bytes) == 0 && listen(listener.get(), 0) == 0);
+  const daemon::Fd first(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(connect(first.get(), at, bytes), 0);
+  EXPECT_EQ(uroce({"status"}), 1);
+  EXPECT_TRUE(says("does not accept connections")) << output_;
 }
 
 // In a process namespace of its own, since it would end the daemons of others who test at the same time.
