@@ -21,9 +21,13 @@ struct Rule {
 constexpr uint16_t kLongestDeviceName = 63;
 constexpr uint16_t kLongestChardevType = 31;
 
+// Attributes that the kernel headers of an older Debian 12 do not name yet; the numbers are ABI.
+constexpr int kPrivilegedQkeyMode = 96;  // RDMA_NLDEV_SYS_ATTR_PRIVILEGED_QKEY_MODE
+constexpr int kDriverDetails = 97;       // RDMA_NLDEV_ATTR_DRIVER_DETAILS
+
 // Only what a request may carry; the rest occurs in answers alone.
 constexpr auto kRules = [] {
-  std::array<Rule, RDMA_NLDEV_ATTR_MAX> rules{};
+  std::array<Rule, kAttributeNumbers> rules{};
   for (const int type :
        {RDMA_NLDEV_ATTR_DEV_INDEX, RDMA_NLDEV_ATTR_PORT_INDEX, RDMA_NLDEV_ATTR_RES_LQPN,
         RDMA_NLDEV_ATTR_RES_RQPN, RDMA_NLDEV_ATTR_RES_PID, RDMA_NLDEV_ATTR_RES_PDN, RDMA_NLDEV_ATTR_RES_CQN,
@@ -33,7 +37,7 @@ constexpr auto kRules = [] {
     rules[static_cast<size_t>(type)] = {Form::u32, 0};
   }
   for (const int type : {RDMA_NLDEV_SYS_ATTR_NETNS_MODE, RDMA_NLDEV_ATTR_DEV_DIM, RDMA_NLDEV_ATTR_RES_TYPE,
-                         RDMA_NLDEV_SYS_ATTR_PRIVILEGED_QKEY_MODE, RDMA_NLDEV_ATTR_DRIVER_DETAILS}) {
+                         kPrivilegedQkeyMode, kDriverDetails}) {
     rules[static_cast<size_t>(type)] = {Form::u8, 0};
   }
   rules[RDMA_NLDEV_ATTR_DEV_NAME] = {Form::text, kLongestDeviceName};

@@ -15,6 +15,10 @@
 
 namespace uroce::netlink {
 
+// Attribute numbers that are looked at. Not the header's own maximum: that of an older header is below what
+// today's `rdma` sends.
+inline constexpr size_t kAttributeNumbers = 128;
+
 // Views into the request; valid as long as its bytes.
 class Attributes {
  public:
@@ -27,7 +31,7 @@ class Attributes {
 
  private:
   friend struct AttributeParser;
-  std::array<const nlattr*, RDMA_NLDEV_ATTR_MAX> found_{};
+  std::array<const nlattr*, kAttributeNumbers> found_{};
 };
 
 struct AttributeFault {
