@@ -6,6 +6,7 @@
 #include <net/if.h>
 
 #include <cstring>
+#include <initializer_list>
 
 namespace uroce::netlink {
 
@@ -22,8 +23,9 @@ constexpr uint16_t kLongestDeviceName = 63;
 constexpr uint16_t kLongestChardevType = 31;
 
 // Attributes that the kernel headers of an older Debian 12 do not name yet; the numbers are ABI.
-constexpr int kPrivilegedQkeyMode = 96;  // RDMA_NLDEV_SYS_ATTR_PRIVILEGED_QKEY_MODE
-constexpr int kDriverDetails = 97;       // RDMA_NLDEV_ATTR_DRIVER_DETAILS
+constexpr auto kPrivilegedQkeyMode =
+    static_cast<rdma_nldev_attr>(96);                              // RDMA_NLDEV_SYS_ATTR_PRIVILEGED_QKEY_MODE
+constexpr auto kDriverDetails = static_cast<rdma_nldev_attr>(97);  // RDMA_NLDEV_ATTR_DRIVER_DETAILS
 
 // Only what a request may carry; the rest occurs in answers alone.
 constexpr auto kRules = [] {
@@ -36,8 +38,9 @@ constexpr auto kRules = [] {
         RDMA_NLDEV_ATTR_STAT_AUTO_MODE_MASK, RDMA_NLDEV_ATTR_STAT_COUNTER_ID}) {
     rules[static_cast<size_t>(type)] = {Form::u32, 0};
   }
-  for (const int type : {RDMA_NLDEV_SYS_ATTR_NETNS_MODE, RDMA_NLDEV_ATTR_DEV_DIM, RDMA_NLDEV_ATTR_RES_TYPE,
-                         kPrivilegedQkeyMode, kDriverDetails}) {
+  for (const int type :
+       std::initializer_list<int>{RDMA_NLDEV_SYS_ATTR_NETNS_MODE, RDMA_NLDEV_ATTR_DEV_DIM,
+                                  RDMA_NLDEV_ATTR_RES_TYPE, kPrivilegedQkeyMode, kDriverDetails}) {
     rules[static_cast<size_t>(type)] = {Form::u8, 0};
   }
   rules[RDMA_NLDEV_ATTR_DEV_NAME] = {Form::text, kLongestDeviceName};
