@@ -29,7 +29,10 @@ struct descriptor {
   _Atomic uint32_t users;  // calls that are at work with it
   union {
     struct connection connection;  // DESCRIPTOR_UVERBS
-    uint32_t netlink_port;         // DESCRIPTOR_NETLINK: uroced's
+    struct {                       // DESCRIPTOR_NETLINK: uroced's
+      uint32_t netlink_port;
+      uint32_t netlink_uid;
+    };
   };
 };
 

@@ -17,12 +17,15 @@ int netlink_open(int type) {
   if (world.netlink_port == 0) return -ENOENT;
   const int fd = raw_socket(AF_NETLINK, type, NETLINK_USERSOCK);
   if (fd < 0) return fd;
+  const int on = 1;
+  RAW(SYS_setsockopt, fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
   struct descriptor* record = descriptor_claim(fd, DESCRIPTOR_NETLINK);
   if (record == NULL) {
     raw_close(fd);
     return -EMFILE;
   }
   record->netlink_port = world.netlink_port;
+  record->netlink_uid = world.daemon_uid;
   descriptor_publish(record, fd);
   return fd;
 }
@@ -46,29 +49,64 @@ static void drop_one(int fd) {
   raw_recvmsg(fd, &nothing, MSG_DONTWAIT);
 }
 
+// A port is anybody's as soon as uroced has left; whose process has sent is what the kernel says.
+static bool is_from_daemon(const struct descriptor* socket, const struct sockaddr_nl* source,
+                           struct msghdr* message) {
+  if (source->nl_pid != socket->netlink_port) return false;
+  for (struct cmsghdr* c = CMSG_FIRSTHDR(message); c != NULL; c = CMSG_NXTHDR(message, c)) {
+    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_CREDENTIALS) continue;
+    struct ucred sender;
+    memcpy(&sender, CMSG_DATA(c), sizeof sender);
+    return sender.uid == socket->netlink_uid;
+  }
+  return false;
+}
+
+// What the program asked for besides, into the room it has for it.
+static void hand_over(struct msghdr* got, void* room, size_t length, struct msghdr* out) {
+  size_t used = 0;
+  for (struct cmsghdr* c = CMSG_FIRSTHDR(got); c != NULL; c = CMSG_NXTHDR(got, c)) {
+    if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_CREDENTIALS) continue;
+    const size_t space = CMSG_ALIGN(c->cmsg_len);
+    if (room == NULL || space > length - used) {
+      out->msg_flags |= MSG_CTRUNC;
+      break;
+    }
+    memcpy((char*)room + used, c, c->cmsg_len);
+    used += space;
+  }
+  out->msg_control = room;
+  out->msg_controllen = used;
+}
+
 ssize_t netlink_receive(const struct descriptor* socket, int fd, struct msghdr* message, int flags) {
-  void* const name = message->msg_name;
-  const socklen_t name_room = message->msg_namelen;
-  const size_t control_room = message->msg_controllen;
   for (;;) {
+    _Alignas(struct cmsghdr) char control[256];
     struct sockaddr_nl source = {.nl_family = 0};
-    message->msg_name = &source;
-    message->msg_namelen = sizeof source;
-    message->msg_controllen = control_room;
-    const ssize_t got = NEXT(recvmsg)(fd, message, flags);
-    const socklen_t told = message->msg_namelen;
-    message->msg_name = name;
-    message->msg_namelen = name == NULL ? 0 : name_room;
-    if (got < 0 || (got == 0 && told == 0)) return got;
-    if (told != sizeof source || source.nl_pid != socket->netlink_port) {
+    struct msghdr got = *message;
+    got.msg_name = &source;
+    got.msg_namelen = sizeof source;
+    got.msg_control = control;
+    got.msg_controllen = sizeof control;
+    const ssize_t count = NEXT(recvmsg)(fd, &got, flags);
+    if (count < 0 || (count == 0 && got.msg_namelen == 0)) {
+      if (count == 0) message->msg_namelen = 0;
+      return count;
+    }
+    if (got.msg_namelen != sizeof source || !is_from_daemon(socket, &source, &got)) {
       if ((flags & MSG_PEEK) != 0) drop_one(fd);
       continue;
     }
     source.nl_pid = 0;
-    if (name != NULL) {
-      memcpy(name, &source, name_room < sizeof source ? name_room : sizeof source);
+    if (message->msg_name != NULL) {
+      const size_t room = message->msg_namelen;
+      memcpy(message->msg_name, &source, room < sizeof source ? room : sizeof source);
       message->msg_namelen = sizeof source;
+    } else {
+      message->msg_namelen = 0;
     }
-    return got;
+    message->msg_flags = got.msg_flags;
+    hand_over(&got, message->msg_control, message->msg_controllen, message);
+    return count;
   }
 }

@@ -196,7 +196,7 @@ void FakeDaemon::on_hello(Client& client, const uroce_msg& header, const uroce_h
     }
   }
   if (is_stranger(client.fd)) reply.status = EPERM;
-  told.netlink_port = netlink_port_;
+  told.netlink_port = announced_port_ != 0 ? announced_port_.load() : netlink_port_;
   std::snprintf(told.tree, sizeof told.tree, "%s", tree_.c_str());
   if (hello.role == UROCE_ROLE_RDMA_CM) reply.status = EOPNOTSUPP;
   if (reply.status == 0) client.role = hello.role;

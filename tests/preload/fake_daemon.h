@@ -25,6 +25,8 @@ class FakeDaemon {
 
   const std::string& tree() const { return tree_; }
   uint32_t netlink_port() const { return netlink_port_; }
+  // Says that its port is another one, as when somebody has taken it after a daemon's death.
+  void announce_netlink_port(uint32_t port) { announced_port_ = port; }
 
   // The next commands, as uroced got them.
   std::vector<std::vector<uint8_t>> commands() const;
@@ -68,6 +70,7 @@ class FakeDaemon {
   int refusal_ = 0;
   std::string refusal_text_;
 
+  std::atomic<uint32_t> announced_port_{0};
   std::atomic<int> hellos_[8] = {};
   std::atomic<int> restarts_{0}, leaves_{0}, fails_{0}, holds_{0};
   std::atomic<bool> held_{false};

@@ -153,6 +153,70 @@ TEST_F(Netlink, receive__a_strangers_message_is_dropped) {
   close(stranger);
 }
 
+// In the child: sends "forged" from a port whose number it tells, to the port it is told.
+int forge(int in, int out) {
+  if (setgid(65534) != 0 || setuid(65534) != 0) return 77;
+  const int fd = socket(AF_NETLINK, SOCK_RAW, NETLINK_USERSOCK);
+  sockaddr_nl own{AF_NETLINK, 0, 0, 0}, to{AF_NETLINK, 0, 0, 0};
+  socklen_t length = sizeof own;
+  if (bind(fd, reinterpret_cast<sockaddr*>(&own), sizeof own) != 0 ||
+      getsockname(fd, reinterpret_cast<sockaddr*>(&own), &length) != 0 ||
+      write(out, &own.nl_pid, sizeof own.nl_pid) != sizeof own.nl_pid ||
+      read(in, &to.nl_pid, sizeof to.nl_pid) != sizeof to.nl_pid) {
+    return 1;
+  }
+  Hail forged;
+  std::strcpy(forged.text, "forged");
+  return sendto(fd, &forged, sizeof forged, 0, reinterpret_cast<sockaddr*>(&to), sizeof to) ==
+                 static_cast<ssize_t>(sizeof forged)
+             ? 0
+             : 2;
+}
+
+TEST_F(Netlink, receive__another_users_message_from_the_daemons_port_is_dropped) {
+  int there[2], back[2];
+  ASSERT_TRUE(pipe(there) == 0 && pipe(back) == 0);
+  const pid_t squatter = fork();
+  if (squatter == 0) _exit(forge(there[0], back[1]));
+  close(back[1]);
+  uint32_t port = 0;
+  const bool squats = read(back[0], &port, sizeof port) == sizeof port;
+  daemon_.announce_netlink_port(port);
+  const int victim = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, kRdma);
+  sockaddr_nl own{AF_NETLINK, 0, 0, 0};
+  socklen_t length = sizeof own;
+  ASSERT_EQ(bind(victim, reinterpret_cast<sockaddr*>(&own), sizeof own), 0);
+  ASSERT_EQ(getsockname(victim, reinterpret_cast<sockaddr*>(&own), &length), 0);
+  if (squats) {
+    ASSERT_EQ(write(there[1], &own.nl_pid, sizeof own.nl_pid), 4);
+  }
+  int status = -1;
+  waitpid(squatter, &status, 0);
+  char buffer[64];
+  if (WEXITSTATUS(status) != 77) {
+    EXPECT_EQ(status, 0);
+    EXPECT_EQ(recv(victim, buffer, sizeof buffer, MSG_DONTWAIT), -1);
+    EXPECT_EQ(errno, EAGAIN);
+  }
+  for (const int fd : {there[0], there[1], back[0], victim}) close(fd);
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "there is no second user here";
+}
+
+TEST_F(Netlink, recvmsg__what_the_kernel_says_about_the_sender_stays_here) {
+  ASSERT_EQ(send(fd_, &hail_, sizeof hail_, 0), static_cast<ssize_t>(sizeof hail_));
+  Hail echo;
+  alignas(cmsghdr) char control[128];
+  iovec part{&echo, sizeof echo};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  ASSERT_EQ(recvmsg(fd_, &message, 0), static_cast<ssize_t>(sizeof echo));
+  EXPECT_EQ(message.msg_controllen, 0u);
+  EXPECT_EQ(message.msg_flags & MSG_CTRUNC, 0);
+}
+
 TEST_F(Netlink, other_families__pass) {
   const int route = socket(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE);
   ASSERT_GE(route, 0);
