@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "netlink/rdma/handlers.h"
 
@@ -18,6 +19,11 @@ class Conversation {
 
   // One datagram, any bytes. Answers of earlier ones may still wait.
   void on_datagram(std::span<const uint8_t> datagram, bool administrator);
+
+  // Instead of answers to a request that somebody else was busy with.
+  void fail(const nlmsghdr& request, int error, const std::string& why) {
+    acknowledge(request, error, {why, 0});
+  }
 
   // The next datagram to send, which stays until sent() takes it away; nullptr when there is nothing more to
   // say.

@@ -19,9 +19,9 @@ namespace uroce::netlink {
 namespace {
 
 constexpr size_t kLongestRequest = 32 * 1024;
-constexpr int kMostRequests = 64;     // read in one dispatch
-constexpr int kMostAnswers = 256;     // to one client in one dispatch
-constexpr size_t kMostClients = 256;  // that have answers waiting
+constexpr int kMostRequests = 64;                   // read in one dispatch
+constexpr int kMostAnswers = 256;                   // to one client in one dispatch
+constexpr size_t kMostClients = kMostOpenRequests;  // that have answers waiting
 constexpr int kReceiveBuffer = 1 << 20;
 // A netlink socket does not say when its receiver has room again: look, after a pause that doubles.
 constexpr unsigned kFirstPauseMs = 1, kLongestPauseMs = 100;
@@ -47,8 +47,9 @@ struct Waiting {
 
 class LiveRdmaServer final : public RdmaServer {
  public:
-  LiveRdmaServer(RdmaModel& model, int fresh_or_earlier)
+  LiveRdmaServer(RdmaModel& model, int fresh_or_earlier, std::span<OpenRequest> requests)
       : model_(model),
+        requests_(requests),
         socket_(fresh_or_earlier),
         timer_(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
         both_(epoll_create1(EPOLL_CLOEXEC)) {}
@@ -72,6 +73,7 @@ class LiveRdmaServer final : public RdmaServer {
     }
     setsockopt(socket_.get(), SOL_SOCKET, SO_RCVBUF, &buffer, sizeof buffer);
     port_ = address.nl_pid;
+    end_open_requests();
     return true;
   }
 
@@ -88,6 +90,8 @@ class LiveRdmaServer final : public RdmaServer {
   }
 
  private:
+  using Clients = std::map<uint32_t, Waiting>;
+
   bool watch(int fd) {
     epoll_event event{};
     event.events = EPOLLIN;
@@ -132,8 +136,38 @@ class LiveRdmaServer final : public RdmaServer {
       if (clients_.size() >= kMostClients) return;
       at = clients_.emplace(client, Waiting{Conversation(model_, client)}).first;
     }
+    note(client, datagram);
     at->second.conversation.on_datagram(datagram, administrator);
-    if (!deliver(client, at->second)) clients_.erase(at);
+    if (!deliver(client, at->second)) forget(at);
+  }
+
+  Clients::iterator forget(Clients::iterator at) {
+    for (OpenRequest& open : requests_) {
+      if (open.port == at->first) open.port = 0;
+    }
+    return clients_.erase(at);
+  }
+
+  void note(uint32_t client, std::span<const uint8_t> datagram) {
+    if (datagram.size() < sizeof(nlmsghdr)) return;
+    OpenRequest* entry = nullptr;
+    for (OpenRequest& open : requests_) {
+      if (open.port == client || (open.port == 0 && entry == nullptr)) entry = &open;
+      if (open.port == client) break;
+    }
+    if (entry == nullptr) return;
+    std::memcpy(&entry->request, datagram.data(), sizeof entry->request);
+    entry->port = client;
+  }
+
+  void end_open_requests() {
+    for (const OpenRequest& open : requests_) {
+      if (open.port == 0) continue;
+      auto& waiting = clients_.emplace(open.port, Waiting{Conversation(model_, open.port)}).first->second;
+      waiting.conversation.fail(open.request, EIO, "uroced was restarted while it answered; ask again");
+    }
+    retry();
+    set_timer();
   }
 
   // False when there is nothing more to say to this client, or nobody there.
@@ -160,7 +194,7 @@ class LiveRdmaServer final : public RdmaServer {
   void retry() {
     pause_ms_ = std::min(pause_ms_ * 2, kLongestPauseMs);
     for (auto at = clients_.begin(); at != clients_.end();) {
-      at = deliver(at->first, at->second) ? std::next(at) : clients_.erase(at);
+      at = deliver(at->first, at->second) ? std::next(at) : forget(at);
     }
   }
 
@@ -171,23 +205,26 @@ class LiveRdmaServer final : public RdmaServer {
   }
 
   RdmaModel& model_;
+  const std::span<OpenRequest> requests_;
   Fd socket_, timer_, both_;
   uint32_t port_ = 0;
   unsigned pause_ms_ = kFirstPauseMs;
-  std::map<uint32_t, Waiting> clients_;  // only those with answers waiting
+  Clients clients_;  // only those with answers waiting
   alignas(nlmsghdr) std::array<uint8_t, kLongestRequest> buffer_{};
 };
 
 }  // namespace
 
-std::unique_ptr<RdmaServer> RdmaServer::open(RdmaModel& model, std::string& why) {
+std::unique_ptr<RdmaServer> RdmaServer::open(RdmaModel& model, std::string& why,
+                                             std::span<OpenRequest> requests) {
   const int fd = ::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_USERSOCK);
-  auto server = std::make_unique<LiveRdmaServer>(model, fd);
+  auto server = std::make_unique<LiveRdmaServer>(model, fd, requests);
   return server->start(false, why) ? std::move(server) : nullptr;
 }
 
-std::unique_ptr<RdmaServer> RdmaServer::adopt(RdmaModel& model, int socket, std::string& why) {
-  auto server = std::make_unique<LiveRdmaServer>(model, socket);
+std::unique_ptr<RdmaServer> RdmaServer::adopt(RdmaModel& model, int socket, std::string& why,
+                                              std::span<OpenRequest> requests) {
+  auto server = std::make_unique<LiveRdmaServer>(model, socket, requests);
   return server->start(true, why) ? std::move(server) : nullptr;
 }
 

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
@@ -55,7 +56,7 @@ class RdmaServerTest : public ::testing::Test {
  protected:
   void SetUp() override {
     std::string why;
-    server_ = RdmaServer::open(model_, why);
+    server_ = RdmaServer::open(model_, why, requests_);
     ASSERT_NE(server_, nullptr) << why;
   }
 
@@ -69,7 +70,21 @@ class RdmaServerTest : public ::testing::Test {
     }
   }
 
+  // As by the death of the process: what it was about to say is lost.
+  void replace_server() {
+    const int socket = dup(server_->socket());
+    server_.reset();
+    std::string why;
+    server_ = RdmaServer::adopt(model_, socket, why, requests_);
+    ASSERT_NE(server_, nullptr) << why;
+  }
+  size_t open_requests() const {
+    return static_cast<size_t>(
+        std::count_if(requests_.begin(), requests_.end(), [](const OpenRequest& r) { return r.port != 0; }));
+  }
+
   FakeModel model_;
+  std::array<OpenRequest, kMostOpenRequests> requests_{};
   std::unique_ptr<RdmaServer> server_;
 };
 
@@ -161,6 +176,43 @@ TEST_F(RdmaServerTest, client_that_goes_in_mid_dump_is_forgotten) {
   ASSERT_EQ(poll(&waits, 1, kPatienceMs), 1) << "it looks again";
   server_->dispatch();
   EXPECT_EQ(poll(&waits, 1, 300), 0) << "and then no more";
+}
+
+TEST_F(RdmaServerTest, answered_requests_are_not_open) {
+  NetlinkClient client;
+  for (int i = 0; i < 3; ++i) {
+    client.send(*server_, RequestBytes(RDMA_NLDEV_CMD_GET, NLM_F_DUMP).bytes());
+    ASSERT_TRUE(serve_until_readable(client));
+    client.receive();
+  }
+  EXPECT_EQ(open_requests(), 0u);
+}
+
+TEST_F(RdmaServerTest, request_under_way_ends_when_the_server_is_replaced) {
+  model_.mrs_.assign(100'000, {31, 1, 11, 100, 0, 1});
+  NetlinkClient client;
+  client.send(
+      *server_,
+      RequestBytes(RDMA_NLDEV_CMD_RES_MR_GET, NLM_F_DUMP, 4711).u32(RDMA_NLDEV_ATTR_DEV_INDEX, 3).bytes());
+  server_->dispatch();
+  ASSERT_EQ(open_requests(), 1u);
+  replace_server();
+  for (int error = 0; error == 0;) {
+    ASSERT_TRUE(serve_until_readable(client)) << "it would wait for ever";
+    for (const Message& message : client.receive()) {
+      if (!message.is_ack()) continue;
+      error = message.error();
+      EXPECT_EQ(error, EIO);
+      EXPECT_EQ(message.header.nlmsg_seq, 4711u);
+      EXPECT_NE(message.explanation().find("restarted"), std::string::npos);
+    }
+  }
+  EXPECT_EQ(open_requests(), 0u);
+  // One that the earlier server had not taken yet is answered by the next.
+  client.send(*server_, RequestBytes(RDMA_NLDEV_CMD_GET, NLM_F_DUMP).bytes());
+  replace_server();
+  ASSERT_TRUE(serve_until_readable(client));
+  EXPECT_EQ(client.receive().size(), 3u);
 }
 
 TEST_F(RdmaServerTest, request_longer_than_any_is_dropped) {

@@ -10,6 +10,7 @@
 
 #include "kmod-shim/uapi/uroce_abi.h"
 #include "kmod-shim/uapi/uroce_daemon.h"
+#include "netlink/rdma/server.h"
 
 namespace uroce::daemon {
 
@@ -167,6 +168,7 @@ struct State {
   uint32_t crashed;               // the last worker died of a fault of its own, not by being killed
   uint32_t in_flight_connection;  // a worker is busy with this one's request
   uint32_t in_flight_seq;
+  netlink::OpenRequest netlink_requests[netlink::kMostOpenRequests];
   uint32_t objects_used;  // positions handed out so far; 0 is none
   uint32_t free_first, free_last, free_count;
   uint32_t journal_used;  // 0: no transaction open

@@ -140,6 +140,7 @@ class Worker final : public ConnectionUser, public DeviceListener {
 
  private:
   bool start_netlink(std::string& why);
+  void end_netlink();
   void lock_tree();
   Hello::Facts facts_for_hello() const;
 
@@ -199,6 +200,7 @@ class Worker final : public ConnectionUser, public DeviceListener {
   void leave(const std::string& why) {
     if (std::exchange(leaving_, true)) return;
     spdlog::info("leaving: {}", why);
+    end_netlink();
     contexts_.for_each([&](uint32_t slot, const ContextRecord&) { end_context(slot); });
     tree_.remove_all();
     // From here on a new daemon can take the name.
@@ -234,8 +236,9 @@ class Worker final : public ConnectionUser, public DeviceListener {
 bool Worker::start_netlink(std::string& why) {
   Fd earlier = keeper_.take_inherited(Keep::netlink, 0);
   const bool adopts = static_cast<bool>(earlier);
-  netlink_ = adopts ? netlink::RdmaServer::adopt(model_, earlier.release(), why)
-                    : netlink::RdmaServer::open(model_, why);
+  const std::span<netlink::OpenRequest> requests(registry_.edit(registry_.state().netlink_requests));
+  netlink_ = adopts ? netlink::RdmaServer::adopt(model_, earlier.release(), why, requests)
+                    : netlink::RdmaServer::open(model_, why, requests);
   if (netlink_ == nullptr) return false;
   // Clients know the port, and what they have sent meanwhile is not lost.
   if (!adopts && !keeper_.keep(Keep::netlink, 0, netlink_->socket())) {
@@ -244,6 +247,14 @@ bool Worker::start_netlink(std::string& why) {
   }
   netlink_watch_ = std::make_unique<FdWatch>(loop_, netlink_->descriptor(), [this] { netlink_->dispatch(); });
   return true;
+}
+
+// Who has asked gets an answer, and who asks from now on hears that nobody is there.
+void Worker::end_netlink() {
+  netlink_->dispatch();
+  netlink_watch_.reset();
+  keeper_.drop(Keep::netlink, 0);
+  netlink_.reset();
 }
 
 // Held by the keeper too, so that a tree is dead only when both are.
@@ -257,7 +268,7 @@ void Worker::lock_tree() {
 }
 
 Hello::Facts Worker::facts_for_hello() const {
-  return {tree_.root(), netlink_->port()};
+  return {tree_.root(), netlink_ == nullptr ? 0 : netlink_->port()};
 }
 
 // The directory of the first worker, or a new one.
