@@ -25,7 +25,7 @@
 #define UROCE_OVERFLOW_UID 65534u
 #define UROCE_OVERFLOW_NOTE ". 65534 is also shown for every user whom your user namespace does not know"
 #define UROCE_MSG_MAGIC 0x436f5275u
-#define UROCE_MSG_VERSION 1
+#define UROCE_MSG_VERSION 2
 #define UROCE_MSG_MAX 65536 /* bytes of one message, header included */
 
 enum uroce_msg_type {
@@ -48,7 +48,7 @@ struct uroce_msg {
 enum uroce_role {
 	UROCE_ROLE_WORLD = 1,   /* asks where things are; closed after the reply */
 	UROCE_ROLE_UVERBS = 2,  /* is an open /dev/infiniband/uverbsN; arg = N */
-	UROCE_ROLE_RDMA_CM = 3, /* is an open /dev/infiniband/rdma_cm */
+	UROCE_ROLE_RDMA_CM = 3, /* is an open /dev/infiniband/rdma_cm; arg = 0 */
 	UROCE_ROLE_BROKER = 4,  /* data path of a context; arg = slot, cookie as GET_CONTEXT gave it */
 	UROCE_ROLE_ADMIN = 5,   /* uroce(1) */
 };
@@ -67,7 +67,12 @@ struct uroce_hello_reply {
 	__u32 pid;
 	char tree[192];     /* real directory with sys/... and dev/... below it */
 	char text[512];
-	/* Descriptors: BROKER: receive socket of the slot, memfd of uroce_slot_page (rw), memfd of uroce_device_page (ro). */
+	__u32 channel;      /* RDMA_CM: its number, for MIGRATE_ID; not 0 */
+	__u32 reserved;
+	/*
+	 * Descriptors: BROKER: receive socket of the slot, memfd of uroce_slot_page (rw), memfd of uroce_device_page (ro).
+	 * RDMA_CM: the program's end of the channel.
+	 */
 };
 
 /*
@@ -76,6 +81,25 @@ struct uroce_hello_reply {
  * socketpair, its number goes to async_fd; [1] the far end, kept by the stand-in for kicks. CREATE_COMP_CHANNEL and the kick
  * never come here: the stand-in answers them.
  */
+
+/*
+ * COMMAND of role rdma_cm: the connection is one open /dev/infiniband/rdma_cm and is kept by the stand-in. What the program holds is
+ * one end of a SOCK_STREAM pair; the hang-up of uroced's end is the close of the file: its ids are destroyed, the connection ends.
+ *
+ * In the program's end lies one byte per event that waits in uroced, so it is readable exactly while events wait. A socket takes some
+ * 278 bytes; uroced owes the others and sends them as room appears. Who asks for an event takes a byte first: GET_EVENT never waits,
+ * EAGAIN says that there is none. An event that is not given for another reason stays, and its byte is sent again.
+ *
+ * Payload: what was written (rdma_ucm_cmd_hdr and the request), but: SET_OPTION is followed by the `optlen` bytes that are at `optval`
+ * (UROCE_CM_OPTION_MAX at most, else EINVAL); MIGRATE_ID has, in the place of `fd`, the number of the channel that `fd` is.
+ * Reply payload: uroce_cm_reply, then the bytes to store at the request's response address, which are as many as the header's `out`
+ * at most.
+ */
+#define UROCE_CM_OPTION_MAX 16384
+struct uroce_cm_reply {
+	__u32 withdrawn; /* bytes to take off the channel (MIGRATE_ID: off the old one): sent, but their events are gone or moved */
+	__u32 reserved;
+};
 
 /* A packet for `slot` that arrived in somebody else's buffer. */
 struct uroce_relay {

@@ -59,10 +59,10 @@ while time.monotonic() < end:
     udp.sendto(bth + r.randbytes(r.randrange(0, 1400)), ('10.77.0.1', 4791))
     try:
         s = unix()
-        hello = struct.pack('<IHHIi', 0x436f5275, 1, r.choice([1, 1, 1, 2, 3, 4, 5, 99]), 1, 0)
+        hello = struct.pack('<IHHIi', 0x436f5275, 2, r.choice([1, 1, 1, 2, 3, 4, 5, 99]), 1, 0)
         s.send(hello + struct.pack('<IIQ', r.randrange(8), r.randrange(2000), r.getrandbits(64)) + b'0.1.0'.ljust(32, b'\\0'))
         for _ in range(r.randrange(4)):
-            s.send(struct.pack('<IHHIi', 0x436f5275, 1, r.randrange(1, 8), r.randrange(5), 0) + r.randbytes(r.randrange(0, 300)))
+            s.send(struct.pack('<IHHIi', 0x436f5275, 2, r.randrange(1, 8), r.randrange(5), 0) + r.randbytes(r.randrange(0, 300)))
         if r.random() < 0.3:
             s.send(r.randbytes(r.randrange(1, 5000)))
         s.close()
