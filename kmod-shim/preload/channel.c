@@ -23,7 +23,7 @@ long channel_create(struct connection* connection, const struct command* command
   struct ib_uverbs_create_comp_channel_resp response;
   if (!command_request(command, &request, sizeof request)) return -EINVAL;
   if (command->response_room < sizeof response) return -ENOSPC;
-  if (atomic_load(&connection->gone)) return -EIO;
+  if (atomic_load(&connection->exchange.gone)) return -EIO;
   const int fd = make(connection);
   if (fd < 0) return fd;
   response.fd = (uint32_t)fd;

@@ -10,7 +10,7 @@
 
 #include "kmod-shim/preload/connection.h"
 
-enum { COMMAND_REPLY_MAX = 4096, COMMAND_PATCH_MAX = 128 };
+enum { COMMAND_PATCH_MAX = 128 };
 
 struct command {
   const void* bytes;
@@ -20,13 +20,6 @@ struct command {
   size_t payload;     // offset of the core request in `bytes`
   uint64_t response;  // address, 0: none
   size_t response_room;
-};
-
-struct reply {
-  uint32_t length;
-  int program_end;  // descriptors that came along, or -1
-  int far_end;
-  _Alignas(8) char bytes[COMMAND_REPLY_MAX];
 };
 
 // 0 or a negative errno.

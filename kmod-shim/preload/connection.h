@@ -1,24 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 // What belongs to one open /dev/infiniband/uverbsN. Zero is a valid start.
 //
-// Locks: `commands` is held from a request until its reply; `events` for a few system calls that never wait,
-// so that a kick does not wait for uroced. Order: commands, then events.
+// Locks: exchange.commands is held while uroced answers; `events` for a few system calls that never wait, so
+// that a kick does not wait for uroced. Order: commands, then events.
 #ifndef UROCE_PRELOAD_CONNECTION_H
 #define UROCE_PRELOAD_CONNECTION_H
 
-#include <stdatomic.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "kmod-shim/preload/event_queue.h"
+#include "kmod-shim/preload/exchange.h"
 #include "kmod-shim/preload/lock.h"
 #include "kmod-shim/preload/object_table.h"
 
 struct connection {
   uint32_t minor;
-  struct lock commands;
-  uint32_t seq;
-  _Atomic bool gone;  // every command answers EIO
+  struct exchange exchange;
 
   struct lock events;  // guards what follows
   struct event_queue async;

@@ -23,7 +23,7 @@ static int become_device(int fd, uint32_t minor) {
   struct descriptor* record = descriptor_claim(fd, DESCRIPTOR_UVERBS);
   if (record == NULL) return EMFILE;
   record->connection.minor = minor;
-  record->connection.seq = 1;  // HELLO was the first request
+  record->connection.exchange.seq = 1;  // HELLO was the first request
   descriptor_publish(record, fd);
   return 0;
 }

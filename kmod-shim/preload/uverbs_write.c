@@ -52,9 +52,9 @@ static int forward(struct connection* connection, int fd, const struct command* 
 static long forward_alone(struct connection* connection, int fd, const struct command* command) {
   const uint64_t signals = signals_block();
   int error = -EDEADLK;
-  if (lock_take(&connection->commands)) {
-    error = atomic_load(&connection->gone) ? -EIO : forward(connection, fd, command);
-    lock_give(&connection->commands);
+  if (lock_take(&connection->exchange.commands)) {
+    error = atomic_load(&connection->exchange.gone) ? -EIO : forward(connection, fd, command);
+    lock_give(&connection->exchange.commands);
   }
   signals_restore(signals);
   return error == 0 ? (long)command->count : error;
