@@ -21,7 +21,9 @@ LAYERS = {
     "kmod-shim/preload": {"kmod-shim/uapi"},
     "netlink/rdma": {"provider/wire", "kmod-shim/uapi"},
     "netlink/route": {"provider/wire"},
-    "tools/uroced": {"provider/wire", "provider/engine", "provider/transport", "kmod-shim/uapi", "netlink/rdma", "netlink/route"},
+    "tools/uroced": {"provider/wire", "provider/engine", "provider/transport", "kmod-shim/uapi", "netlink/rdma", "netlink/route",
+                     "tools/uroced/cm"},
+    "tools/uroced/cm": {"provider/wire", "provider/engine"},
     "tools/uroce": {"kmod-shim/uapi", "provider/wire", "provider/engine", "provider/transport"},
 }
 # The data path reads the clock in one file; nothing pure reads it or draws a random number.
