@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -10,7 +11,10 @@
 
 #include "kmod-shim/preload/descriptor.h"
 #include "kmod-shim/preload/next.h"
+#include "kmod-shim/preload/rdma_cm.h"
 #include "kmod-shim/preload/uverbs.h"
+
+enum { writev_max = 4096 };
 
 static ssize_t as_call(long result) {
   if (result >= 0) return result;
@@ -18,11 +22,28 @@ static ssize_t as_call(long result) {
   return -1;
 }
 
+static long write_command(struct descriptor* record, int fd, const void* bytes, size_t count) {
+  return record->kind == DESCRIPTOR_UVERBS ? uverbs_write(record, fd, bytes, count)
+                                           : rdma_cm_write(record, fd, bytes, count);
+}
+
+// One command, whatever the parts are.
+static long write_parts(struct descriptor* record, int fd, const struct iovec* parts, int count) {
+  _Alignas(8) char whole[writev_max];
+  size_t length = 0;
+  for (int i = 0; i < count; ++i) {
+    if (parts[i].iov_len > sizeof whole - length) return -EINVAL;
+    memcpy(whole + length, parts[i].iov_base, parts[i].iov_len);
+    length += parts[i].iov_len;
+  }
+  return write_command(record, fd, whole, length);
+}
+
 EXPORT ssize_t write(int fd, const void* bytes, size_t count) {
   struct descriptor* record = descriptor_of(fd);
   if (record == NULL) return NEXT(write)(fd, bytes, count);
   if (record->kind == DESCRIPTOR_NETLINK) return send(fd, bytes, count, 0);
-  return as_call(uverbs_write(record, fd, bytes, count));
+  return as_call(write_command(record, fd, bytes, count));
 }
 
 EXPORT ssize_t writev(int fd, const struct iovec* parts, int count) {
@@ -32,7 +53,7 @@ EXPORT ssize_t writev(int fd, const struct iovec* parts, int count) {
     const struct msghdr message = {.msg_iov = (struct iovec*)parts, .msg_iovlen = (size_t)count};
     return sendmsg(fd, &message, 0);
   }
-  return as_call(uverbs_writev(record, fd, parts, count));
+  return as_call(write_parts(record, fd, parts, count));
 }
 
 // The device has nothing to read; the socket has, and it is not the program's.

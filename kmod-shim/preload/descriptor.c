@@ -48,6 +48,7 @@ static void set_hint(int fd, const struct descriptor* record) {
 
 static void release(struct descriptor* record) {
   if (record->kind == DESCRIPTOR_UVERBS) connection_drop(&record->connection);
+  if (record->kind == DESCRIPTOR_RDMA_CM) kept_drop(&record->rdma_cm.line);
   atomic_store_explicit(&record->inode, 0, memory_order_release);
 }
 
@@ -87,10 +88,10 @@ static struct descriptor* claim(uint64_t device, enum descriptor_kind kind) {
   record->device = device;
   record->generation = process_generation();
   record->kind = kind;
-  if (kind == DESCRIPTOR_UVERBS) {
-    record->connection = (struct connection){.minor = 0};
-  } else {
-    record->netlink_port = 0;
+  switch (kind) {
+    case DESCRIPTOR_UVERBS: record->connection = (struct connection){.minor = 0}; break;
+    case DESCRIPTOR_RDMA_CM: record->rdma_cm = (struct rdma_cm_channel){.number = 0}; break;
+    case DESCRIPTOR_NETLINK: record->netlink_port = 0; break;
   }
   return record;
 }
@@ -133,9 +134,11 @@ void descriptor_arrived(int fd) {
 
 bool descriptor_disguise(int fd, struct stat* st) {
   const struct descriptor* record = descriptor_of(fd);
-  if (record == NULL || record->kind != DESCRIPTOR_UVERBS) return false;
+  if (record == NULL || record->kind == DESCRIPTOR_NETLINK) return false;
   st->st_mode = S_IFCHR | 0666;
-  st->st_rdev = path_device_number(PATH_NODE_UVERBS, record->connection.minor);
+  st->st_rdev = record->kind == DESCRIPTOR_UVERBS
+                    ? path_device_number(PATH_NODE_UVERBS, record->connection.minor)
+                    : path_device_number(PATH_NODE_RDMA_CM, 0);
   st->st_size = 0;
   return true;
 }

@@ -13,12 +13,14 @@
 #include <sys/stat.h>
 
 #include "kmod-shim/preload/connection.h"
+#include "kmod-shim/preload/rdma_cm_channel.h"
 
 enum { DESCRIPTOR_NUMBERS = 65536, DESCRIPTOR_RECORDS = 2048 };
 
 enum descriptor_kind {
   DESCRIPTOR_UVERBS = 1,
   DESCRIPTOR_NETLINK = 2,
+  DESCRIPTOR_RDMA_CM = 3,
 };
 
 struct descriptor {
@@ -28,8 +30,9 @@ struct descriptor {
   enum descriptor_kind kind;
   _Atomic uint32_t users;  // calls that are at work with it
   union {
-    struct connection connection;  // DESCRIPTOR_UVERBS
-    struct {                       // DESCRIPTOR_NETLINK: uroced's
+    struct connection connection;    // DESCRIPTOR_UVERBS
+    struct rdma_cm_channel rdma_cm;  // DESCRIPTOR_RDMA_CM
+    struct {                         // DESCRIPTOR_NETLINK: uroced's
       uint32_t netlink_port;
       uint32_t netlink_uid;
     };
@@ -60,7 +63,7 @@ void descriptor_duplicated(int source, int fd);
 // Any socket may have arrived as `fd`.
 void descriptor_arrived(int fd);
 
-// Makes the stat of one of our uverbs sockets look like one of the device; false: it is none.
+// Makes the stat of a socket that stands for a device look like one of the device; false: it is none.
 bool descriptor_disguise(int fd, struct stat* st);
 
 #endif

@@ -27,9 +27,9 @@ struct reply {
 };
 
 // Sends a message of type `type` made of the parts, and waits for its reply, or not longer than `timeout_ms`
-// for each message (< 0: for ever). 0; what uroced answered, negative; or a negative errno of ours: EIO uroced
-// or the device has left, EFAULT a part cannot be read. `reply` has descriptors only after 0, but its bytes
-// after uroced's refusal too. The lock is held.
+// for each message (< 0: for ever). 0; what uroced answered, negative; or a negative errno of ours: EIO
+// uroced or the device has left, EFAULT a part cannot be read. `reply` has descriptors only after 0, but its
+// bytes after uroced's refusal too. The lock is held.
 int exchange(struct exchange* state, int fd, uint32_t type, const struct iovec* parts, int count,
              struct reply* reply, int timeout_ms);
 

@@ -9,6 +9,8 @@
 
 #include "kmod-shim/preload/next.h"
 #include "kmod-shim/preload/path.h"
+#include "kmod-shim/preload/raw.h"
+#include "kmod-shim/preload/rdma_cm_open.h"
 #include "kmod-shim/preload/uverbs_open.h"
 
 // glibc's own checked variants; no header declares them.
@@ -26,17 +28,21 @@ static inline bool is_answered_here(const struct path* path, int flags) {
 
 // A descriptor, or -1 with errno.
 static int answer(const struct path* path, int flags) {
-  int fd = -ENOENT;
+  int fd;
   if (path->node == PATH_NODE_NONE) {
     fd = -EACCES;
   } else if ((flags & O_DIRECTORY) != 0) {
     fd = -ENOTDIR;
-  } else if (path->node == PATH_NODE_UVERBS) {
-    fd = uverbs_open(path->number, flags);
+  } else {
+    fd = path->node == PATH_NODE_UVERBS ? uverbs_open(path->number) : rdma_cm_open();
   }
-  if (fd >= 0) return fd;
-  errno = -fd;
-  return -1;
+  if (fd < 0) {
+    errno = -fd;
+    return -1;
+  }
+  if ((flags & O_NONBLOCK) != 0) raw_fcntl(fd, F_SETFL, O_RDWR | O_NONBLOCK);
+  if ((flags & O_CLOEXEC) == 0) raw_fcntl(fd, F_SETFD, 0);
+  return fd;
 }
 
 static inline bool is_written(const struct path* path, const char* mode) {

@@ -6,12 +6,10 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/uio.h>
 
 #include "kmod-shim/preload/descriptor.h"
 
 long uverbs_write(struct descriptor* device, int fd, const void* bytes, size_t count);
-long uverbs_writev(struct descriptor* device, int fd, const struct iovec* parts, int count);
 long uverbs_ioctl(struct descriptor* device, unsigned long request, void* argument);
 
 #endif

@@ -4,8 +4,7 @@
 
 #include <stdint.h>
 
-// Opens uverbs<minor> of this namespace's uroced, as open() with `flags` would. A descriptor, or a negative
-// errno.
-int uverbs_open(uint32_t minor, int flags);
+// Opens uverbs<minor> of this namespace's uroced. A close-on-exec descriptor, or a negative errno.
+int uverbs_open(uint32_t minor);
 
 #endif

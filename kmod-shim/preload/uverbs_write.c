@@ -10,8 +10,6 @@
 #include "kmod-shim/preload/signals.h"
 #include "kmod-shim/preload/uverbs.h"
 
-enum { writev_max = 4096 };
-
 // The program's end goes to the program, by its number; the far end stays here.
 static int take_async_queue(struct connection* connection, struct reply* reply) {
   if (reply->program_end < 0 || reply->far_end < 0 ||
@@ -78,15 +76,4 @@ long uverbs_write(struct descriptor* device, int fd, const void* bytes, size_t c
   const long result = serve(&device->connection, fd, bytes, count);
   atomic_fetch_sub(&device->users, 1);
   return result;
-}
-
-long uverbs_writev(struct descriptor* device, int fd, const struct iovec* parts, int count) {
-  _Alignas(8) char whole[writev_max];
-  size_t length = 0;
-  for (int i = 0; i < count; ++i) {
-    if (parts[i].iov_len > sizeof whole - length) return -EINVAL;
-    memcpy(whole + length, parts[i].iov_base, parts[i].iov_len);
-    length += parts[i].iov_len;
-  }
-  return uverbs_write(device, fd, whole, length);
 }

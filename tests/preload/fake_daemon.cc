@@ -150,13 +150,17 @@ void FakeDaemon::run() {
   for (;;) {
     std::vector<pollfd> watched = {{stop_, POLLIN, 0}, {listener_, POLLIN, 0}, {netlink_, POLLIN, 0}};
     for (const Client& client : clients_) watched.push_back({client.fd, POLLIN, 0});
+    const size_t first_far_end = watched.size();
+    for (const int far_end : rdma_cm_.far_ends()) watched.push_back({far_end, 0, 0});
     if (poll(watched.data(), watched.size(), -1) < 0) continue;
     if (watched[0].revents != 0) return;
-    for (size_t i = watched.size(); i-- > 3;) {
+    for (size_t i = first_far_end; i-- > 3;) {
       if (watched[i].revents == 0 || serve(clients_[i - 3])) continue;
+      rdma_cm_.closed(clients_[i - 3].fd);
       close(clients_[i - 3].fd);
       clients_.erase(clients_.begin() + static_cast<std::ptrdiff_t>(i) - 3);
     }
+    rdma_cm_.drop_those_hung_up();
     if (watched[1].revents != 0) accept_client();
     if (watched[2].revents != 0) echo_netlink();
   }
@@ -181,7 +185,8 @@ bool FakeDaemon::serve(Client& client) {
     on_hello(client, header, hello);
     return hello.role != UROCE_ROLE_WORLD;
   }
-  return header.type == UROCE_MSG_COMMAND && client.role == UROCE_ROLE_UVERBS &&
+  return header.type == UROCE_MSG_COMMAND &&
+         (client.role == UROCE_ROLE_UVERBS || client.role == UROCE_ROLE_RDMA_CM) &&
          on_command(client, header, payload);
 }
 
@@ -198,10 +203,12 @@ void FakeDaemon::on_hello(Client& client, const uroce_msg& header, const uroce_h
   if (is_stranger(client.fd)) reply.status = EPERM;
   told.netlink_port = announced_port_ != 0 ? announced_port_.load() : netlink_port_;
   std::snprintf(told.tree, sizeof told.tree, "%s", tree_.c_str());
-  if (hello.role == UROCE_ROLE_RDMA_CM) reply.status = EOPNOTSUPP;
   if (reply.status == 0) client.role = hello.role;
   if (hello.role < std::size(hellos_)) ++hellos_[hello.role];
-  send_to_client(client.fd, reply, &told, sizeof told);
+  std::vector<int> descriptors;
+  if (client.role == UROCE_ROLE_RDMA_CM) descriptors.push_back(rdma_cm_.open(client.fd, told.channel));
+  send_to_client(client.fd, reply, &told, sizeof told, descriptors);
+  for (const int fd : descriptors) close(fd);
 }
 
 bool FakeDaemon::on_command(Client& client, const uroce_msg& header, const std::vector<uint8_t>& written) {
@@ -228,6 +235,23 @@ bool FakeDaemon::on_command(Client& client, const uroce_msg& header, const std::
     send_to_client(client.fd, reply, "\1\0\0\0\1\0\0\0", 8);  // the answer of the one that died
   }
   reply.status = fails_.exchange(0);
+  if (client.role == UROCE_ROLE_UVERBS) {
+    on_uverbs_command(client, reply, written);
+  } else {
+    on_rdma_cm_command(client, reply, written);
+  }
+  return true;
+}
+
+void FakeDaemon::on_rdma_cm_command(const Client& client, uroce_msg reply,
+                                    const std::vector<uint8_t>& written) {
+  std::vector<uint8_t> answer;
+  if (reply.status == 0) reply.status = rdma_cm_.command(client.fd, written, answer);
+  send_to_client(client.fd, reply, answer.data(), reply.status == 0 ? answer.size() : 0);
+}
+
+void FakeDaemon::on_uverbs_command(const Client& client, uroce_msg reply,
+                                   const std::vector<uint8_t>& written) {
   ib_uverbs_cmd_hdr command{};
   std::memcpy(&command, written.data(), std::min(sizeof command, written.size()));
   const bool extended = (command.command & IB_USER_VERBS_CMD_FLAG_EXTENDED) != 0;
@@ -250,7 +274,7 @@ bool FakeDaemon::on_command(Client& client, const uroce_msg& header, const std::
       close(ends[0]);
       if (async_far_end_ >= 0) close(async_far_end_);
       async_far_end_ = ends[1];
-      return true;
+      return;
     }
     case IB_USER_VERBS_CMD_CREATE_CQ:
       put(0, handle);
@@ -267,7 +291,6 @@ bool FakeDaemon::on_command(Client& client, const uroce_msg& header, const std::
     default: break;
   }
   send_to_client(client.fd, reply, answer.data(), answer.size());
-  return true;
 }
 
 void FakeDaemon::echo_netlink() {

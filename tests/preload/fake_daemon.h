@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 // A uroced of a few lines for the stand-in to talk to: a tree with one device, uverbs commands answered by a
-// table in memory, a netlink port that echoes. It runs in a thread of the test. What it does on request shows
-// the stand-in a bad day: restart, leave, refuse.
+// table in memory, rdma_cm ids with events, a netlink port that echoes. It runs in a thread of the test. What
+// it does on request shows the stand-in a bad day: restart, leave, refuse.
 #pragma once
 
 #include <sys/types.h>
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "kmod-shim/uapi/uroce_daemon.h"
+#include "tests/preload/fake_rdma_cm.h"
 
 namespace uroce::preload_test {
 
@@ -42,6 +43,7 @@ class FakeDaemon {
   void release_command();
   // A record into the async queue of the last opened context, as uroced sends port events.
   bool send_async(uint64_t element, uint32_t event_type);
+  FakeRdmaCm& rdma_cm() { return rdma_cm_; }
 
  private:
   struct Client {
@@ -53,6 +55,8 @@ class FakeDaemon {
   bool serve(Client& client);  // false: it is gone
   void on_hello(Client& client, const uroce_msg& header, const uroce_hello& hello);
   bool on_command(Client& client, const uroce_msg& header, const std::vector<uint8_t>& written);
+  void on_uverbs_command(const Client& client, uroce_msg reply, const std::vector<uint8_t>& written);
+  void on_rdma_cm_command(const Client& client, uroce_msg reply, const std::vector<uint8_t>& written);
   void echo_netlink();
   void make_tree();
   void make_netlink();
@@ -62,6 +66,7 @@ class FakeDaemon {
   int listener_ = -1, netlink_ = -1, stop_ = -1, release_ = -1;
   std::vector<Client> clients_;
   uint32_t next_handle_ = 1;
+  FakeRdmaCm rdma_cm_;
   std::atomic<int> async_far_end_{-1};
 
   mutable std::mutex mutex_;  // guards what follows
