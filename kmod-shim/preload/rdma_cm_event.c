@@ -46,12 +46,10 @@ static int fetch_alone(struct descriptor* device, int fd, const struct rdma_cm_r
 
 // The socket's own wait is the kernel's: it knows O_NONBLOCK, SA_RESTART and cancellation. Nothing is taken.
 static int wait_for_byte(int fd) {
-  const int saved = errno;
   char byte;
   const ssize_t got = NEXT(recv)(fd, &byte, 1, MSG_PEEK);
-  const int error = got == 1 ? 0 : got == 0 ? -ENODEV : -errno;
-  errno = saved;
-  return error;
+  if (got == 1) return 0;
+  return got == 0 ? -ENODEV : -errno;
 }
 
 int rdma_cm_get_event(struct descriptor* device, int fd, const struct rdma_cm_request* request) {

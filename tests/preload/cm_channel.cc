@@ -4,6 +4,9 @@
 #include <fcntl.h>
 #include <poll.h>
 
+#include <fstream>
+#include <string>
+
 namespace uroce::preload_test {
 
 namespace {
@@ -68,6 +71,12 @@ int CmChannel::set_option(uint32_t id, const void* value, uint32_t length) {
 bool is_readable(int fd) {
   pollfd waits{fd, POLLIN, 0};
   return poll(&waits, 1, 0) == 1 && (waits.revents & POLLIN) != 0;
+}
+
+bool is_in_call(pid_t thread, long call) {
+  std::string line;
+  std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/syscall");
+  return std::getline(file, line) && line.starts_with(std::to_string(call) + " ");
 }
 
 }  // namespace uroce::preload_test

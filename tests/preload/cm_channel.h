@@ -53,4 +53,7 @@ int cm_write(int fd, uint32_t number, const Request& request, size_t room) {
 
 bool is_readable(int fd);
 
+// A thread of this process sleeps in that system call.
+bool is_in_call(pid_t thread, long call);
+
 }  // namespace uroce::preload_test

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 #include "tests/preload/device.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 namespace uroce::preload_test {
@@ -179,6 +181,16 @@ std::vector<ib_uverbs_async_event_desc> read_asyncs(int async) {
     found.push_back(record);
   }
   return found;
+}
+
+std::set<int> kept_numbers() {
+  std::set<int> numbers;
+  DIR* directory = opendir("/proc/self/fd");
+  while (const dirent* entry = readdir(directory)) {
+    if (std::atoi(entry->d_name) > 100) numbers.insert(std::atoi(entry->d_name));
+  }
+  closedir(directory);
+  return numbers;
 }
 
 }  // namespace uroce::preload_test

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "kmod-shim/uapi/uroce_abi.h"
@@ -51,5 +52,8 @@ class Device {
 // Records that can be read at once, without waiting.
 std::vector<uint64_t> read_completions(int channel);
 std::vector<ib_uverbs_async_event_desc> read_asyncs(int async);
+
+// Descriptors of the stand-in: far above what the test and the daemon in its thread have open.
+std::set<int> kept_numbers();
 
 }  // namespace uroce::preload_test

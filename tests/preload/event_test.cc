@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 // Completion channels, async events, kicks, and what DESTROY says about events.
-#include <dirent.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
@@ -8,7 +7,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <set>
 #include <thread>
@@ -37,17 +35,6 @@ class Events : public ::testing::Test {
   Device device_;
   int channel_ = -1;
 };
-
-// Those of the stand-in: far above what the test and the daemon in its thread have open.
-std::set<int> kept_numbers() {
-  std::set<int> numbers;
-  DIR* directory = opendir("/proc/self/fd");
-  while (const dirent* entry = readdir(directory)) {
-    if (std::atoi(entry->d_name) > 100) numbers.insert(std::atoi(entry->d_name));
-  }
-  closedir(directory);
-  return numbers;
-}
 
 TEST_F(Events, channel__is_made_without_uroced) {
   EXPECT_EQ(daemon_.commands().size(), 1u) << "GET_CONTEXT";

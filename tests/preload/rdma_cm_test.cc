@@ -9,6 +9,7 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 
+#include <atomic>
 #include <cstring>
 #include <functional>
 #include <numeric>
@@ -40,13 +41,20 @@ class RdmaCm : public ::testing::Test {
   CmChannel channel_;
 };
 
-TEST_F(RdmaCm, open__gives_the_lowest_number_and_the_flags_asked_for) {
-  const int lowest = dup(0);
-  close(lowest);
-  const CmChannel one(O_NONBLOCK);
-  EXPECT_EQ(one.fd(), lowest);
-  EXPECT_EQ(fcntl(one.fd(), F_GETFD), FD_CLOEXEC);
-  EXPECT_NE(fcntl(one.fd(), F_GETFL) & O_NONBLOCK, 0);
+// In a child: the daemon's thread takes numbers of this process too.
+TEST_F(RdmaCm, open__gives_the_lowest_number) {
+  EXPECT_EQ(in_child([] {
+              const int lowest = dup(0);
+              close(lowest);
+              return CmChannel().fd() == lowest;
+            }),
+            0);
+}
+
+TEST_F(RdmaCm, open__with_the_flags_asked_for) {
+  const CmChannel quick(O_NONBLOCK);
+  EXPECT_EQ(fcntl(quick.fd(), F_GETFD), FD_CLOEXEC);
+  EXPECT_NE(fcntl(quick.fd(), F_GETFL) & O_NONBLOCK, 0);
   const int inherited = open("/dev/infiniband/rdma_cm", O_RDWR);
   EXPECT_EQ(fcntl(inherited, F_GETFD), 0);
   EXPECT_EQ(fcntl(inherited, F_GETFL) & O_NONBLOCK, 0);
@@ -203,21 +211,34 @@ TEST_F(RdmaCm, migrate__from_what_is_no_channel) {
   close(device);
 }
 
-// Ids go to and fro between two channels, from both at once.
+// Each of two threads wants both channels, and a third has one of them until both wait.
 TEST_F(RdmaCm, migrate__in_both_directions_at_once) {
   CmChannel other;
-  const auto first = channel_.create_id(), second = other.create_id();
-  const auto swing = [](CmChannel& here, CmChannel& there, uint32_t id) {
-    for (int i = 0; i < 300; ++i) {
-      if (!there.migrate_from(here.fd(), id) || !here.migrate_from(there.fd(), id)) return false;
+  const uint32_t ids[] = {*channel_.create_id(), *other.create_id()};
+  CmChannel* ends[] = {&channel_, &other};
+  for (size_t first : {0u, 1u, 0u, 1u}) {
+    for (CmChannel* busy : ends) {
+      daemon_.hold_next_command();
+      std::thread holder([&] { busy->listen(1); });
+      while (!daemon_.holding()) std::this_thread::yield();
+      std::vector<std::thread> movers;
+      std::atomic<int> moved{0};
+      for (const size_t from : {first, 1 - first}) {
+        std::atomic<pid_t> task{0};
+        movers.emplace_back([&, from] {
+          task = gettid();
+          if (ends[1 - from]->migrate_from(ends[from]->fd(), ids[from])) ++moved;
+        });
+        while (task == 0 || !is_in_call(task, SYS_futex)) std::this_thread::yield();
+      }
+      daemon_.release_command();
+      holder.join();
+      for (std::thread& mover : movers) mover.join();
+      EXPECT_EQ(moved, 2);
+      for (const size_t from : {0u, 1u})
+        EXPECT_TRUE(ends[from]->migrate_from(ends[1 - from]->fd(), ids[from]));
     }
-    return true;
-  };
-  bool good = false;
-  std::thread thread([&] { good = swing(channel_, other, *first); });
-  EXPECT_TRUE(swing(other, channel_, *second));
-  thread.join();
-  EXPECT_TRUE(good);
+  }
 }
 
 TEST_F(RdmaCm, fork__the_child_is_refused_and_can_open_its_own) {
