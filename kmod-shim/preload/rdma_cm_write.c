@@ -15,6 +15,10 @@ struct order {
   struct rdma_cm_channel* channel;
   struct rdma_cm_channel* other;  // MIGRATE_ID: the channel that the id leaves; else NULL
   int bytes_at;                   // the descriptor that events may be withdrawn from
+  struct {
+    struct rdma_ucm_cmd_hdr header;
+    struct rdma_ucm_migrate_id id;
+  } migration;  // travels in the place of what was written
 };
 
 int rdma_cm_exchange(struct rdma_cm_channel* channel, const struct iovec* parts, int count,
@@ -88,12 +92,8 @@ static int set_option(struct order* order) {
 }
 
 static int migrate(struct order* order) {
-  struct {
-    struct rdma_ucm_cmd_hdr header;
-    struct rdma_ucm_migrate_id id;
-  } changed;
-  memcpy(&changed, order->request->bytes, sizeof changed);
-  const int fd = (int)changed.id.fd;
+  memcpy(&order->migration, order->request->bytes, sizeof order->migration);
+  const int fd = (int)order->migration.id.fd;
   if (raw_fcntl(fd, F_GETFD, 0) < 0) return -ENOENT;
   struct descriptor* old = descriptor_of(fd);
   if (old == NULL || old->kind != DESCRIPTOR_RDMA_CM) return -EINVAL;
@@ -101,8 +101,8 @@ static int migrate(struct order* order) {
   atomic_fetch_add(&old->users, 1);
   order->other = &old->rdma_cm;
   order->bytes_at = fd;
-  changed.id.fd = old->rdma_cm.number;
-  order->parts[0] = (struct iovec){.iov_base = &changed, .iov_len = sizeof changed};
+  order->migration.id.fd = old->rdma_cm.number;
+  order->parts[0] = (struct iovec){.iov_base = &order->migration, .iov_len = sizeof order->migration};
   const int error = send_order(order);
   atomic_fetch_sub(&old->users, 1);
   return error;
