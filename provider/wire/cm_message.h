@@ -120,7 +120,7 @@ struct CmRej {
   uint32_t local_id = 0, remote_id = 0;
   CmMessageKind of = CmMessageKind::req;
   CmRejectReason reason{};
-  uint8_t info_length = 0;  // 7 bits, of `info`
+  uint8_t info_length = 0;  // of `info`; 7 bits, at most 72 after parsing
   std::array<uint8_t, 72> info{};
   PrivateData<148> private_data;
 };
@@ -128,7 +128,8 @@ struct CmRej {
 struct CmRep {
   uint32_t local_id = 0, remote_id = 0;
   uint32_t local_qkey = 0;
-  uint32_t local_qpn = 0;
+  uint32_t local_qpn = 0;   // 24 bits
+  uint32_t local_eecn = 0;  // 24 bits. XRC: the target's QPN stands here and local_qpn is 0, as Linux has it
   uint32_t starting_psn = 0;
   uint8_t responder_resources = 0, initiator_depth = 0;
   uint8_t target_ack_delay = 0;  // 5 bits
@@ -175,7 +176,7 @@ enum class SidrStatus : uint8_t {
 struct CmSidrRep {
   uint32_t request_id = 0;
   SidrStatus status{};
-  uint8_t info_length = 0;
+  uint8_t info_length = 0;  // of `info`; at most 72 after parsing
   uint32_t qpn = 0;
   uint64_t service_id = 0;
   uint32_t qkey = 0;
