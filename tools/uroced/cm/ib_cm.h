@@ -44,12 +44,13 @@ enum class State : uint8_t {
 
 struct Event {
   enum class Kind : uint8_t {
-    request,        // message: CmReq. A new endpoint in req_received: answer with accept, reject or drop
-    reply,          // CmRep. rep_received: answer with confirm or reject
-    established,    // passive side: the RTU has come, or establish() was called
-    rejected,       // CmRej. idle from here on
-    unreachable,    // REQ, REP or SIDR_REQ unanswered after all retries. idle
-    disconnected,   // CmDreq or CmDrep; or none: the DREQ was not answered. timewait from here on
+    request,       // CmReq. A new endpoint in req_received: answer with accept, reject or drop
+    reply,         // CmRep. rep_received: answer with confirm or reject
+    established,   // CmRtu. Passive side: the RTU has come, or establish() was called
+    rejected,      // CmRej, before the connection was established here. idle from here on
+    unreachable,   // REQ, REP or SIDR_REQ unanswered after all retries. idle
+    disconnected,  // CmDreq, CmDrep or CmRej; timed_out: none of them. timewait from here on. Comes once, and
+                   // may come without `established` (the RTU was lost) or before confirm()
     timewait_exit,  // idle
     sidr_request,   // CmSidrReq. A new endpoint in sidr_req_received: answer with answer_sidr or drop
     sidr_reply,     // CmSidrRep, whatever its status. idle
@@ -57,7 +58,7 @@ struct Event {
   Endpoint endpoint = 0;
   Kind kind{};
   bool timed_out = false;  // disconnected: no answer to the DREQ
-  Route route;             // request, sidr_request: back to the sender
+  Route route;             // to the peer; of request and sidr_request: back to the sender
   wire::CmMessage message;
 };
 
@@ -71,6 +72,7 @@ class IbCm {
   struct Limits {
     size_t endpoints = 65536;            // REQs beyond are rejected (no_resources)
     size_t half_open_per_source = 4096;  // requests of one peer that nobody has answered
+    size_t half_open = 49152;            // requests of all peers; the rest is kept for connect and resolve
   };
   struct Counters {  // every drop has a name
     uint64_t received = 0, sent = 0, retransmitted = 0;
@@ -81,8 +83,7 @@ class IbCm {
     uint64_t no_resources = 0;
   };
 
-  // `seed` makes communication ids, transaction ids and PSNs hard to guess and unlike those of an earlier
-  // run.
+  // `seed` makes communication and transaction ids hard to guess and unlike those of an earlier run.
   explicit IbCm(uint64_t seed);
   IbCm(uint64_t seed, const Limits& limits);
   ~IbCm();
@@ -91,8 +92,8 @@ class IbCm {
   void on_mad(Time now, const Route& from, std::span<const std::byte> mad);
   void on_deadline(Time now);  // safe to call early or twice
 
-  // Active side. local_id of the message is set here; max_cm_retries and the timeouts are used as given.
-  // Returns 0 as endpoint when there is no room.
+  // Active side. local_id of the message is set here, and the GIDs of the primary path where they are zero;
+  // max_cm_retries and the timeouts are used as given. Returns 0 as endpoint when there is no room.
   Endpoint connect(Time now, const Route& to, const wire::CmReq& request);
   // rep_received -> established; sends the RTU.
   int confirm(Time now, Endpoint endpoint, std::span<const uint8_t> private_data);
@@ -114,10 +115,12 @@ class IbCm {
   int answer_sidr(Time now, Endpoint endpoint, const wire::CmSidrRep& answer);
 
   // The owner wants to hear no more. What the peer is owed is sent: REJ (timeout) for a REQ under way, REJ
-  // (consumer defined) for one received or a REP, DREQ for a connection; the state machine ends by itself.
-  // A SIDR_REQ that was not answered is answered with `rejected`.
+  // (consumer defined) for a REQ or a REP received, DREQ for a connection and for a REP sent (the peer may
+  // have taken it already); the state machine ends by itself. A SIDR_REQ that was not answered is answered
+  // with `rejected`.
   void release(Time now, Endpoint endpoint);
-  // The same, but nothing is sent: a request that is ignored (the peer will repeat it, and it is a new one).
+  // The same in any state, but nothing is sent: a request that is ignored (the peer will repeat it, and it is
+  // a new one).
   void drop(Endpoint endpoint);
   // The device is gone: its endpoints end without a word and without events.
   void forget_device(uint32_t device);
