@@ -7,16 +7,17 @@
 #include "kmod-shim/preload/object_events.h"
 #include "kmod-shim/preload/process.h"
 #include "kmod-shim/preload/raw.h"
+#include "kmod-shim/preload/refusal.h"
 #include "kmod-shim/preload/signals.h"
 #include "kmod-shim/preload/uverbs.h"
 
 // The program's end goes to the program, by its number; the far end stays here.
 static int take_async_queue(struct connection* connection, struct reply* reply) {
-  if (reply->program_end < 0 || reply->far_end < 0 ||
-      reply->length < sizeof(struct ib_uverbs_get_context_resp)) {
+  const bool whole = reply->length >= sizeof(struct ib_uverbs_get_context_resp);
+  if (reply->program_end < 0 || reply->far_end < 0 || !whole) {
     if (reply->program_end >= 0) raw_close(reply->program_end);
     if (reply->far_end >= 0) raw_close(reply->far_end);
-    return -EIO;
+    return whole ? -EMFILE : -EIO;  // descriptors get lost where the program's table of them is full
   }
   const uint32_t number = (uint32_t)reply->program_end;
   memcpy(reply->bytes + offsetof(struct ib_uverbs_get_context_resp, async_fd), &number, sizeof number);
@@ -27,16 +28,30 @@ static int take_async_queue(struct connection* connection, struct reply* reply) 
   return 0;
 }
 
+// Why there is no context, in uroced's words.
+static void tell_refusal(struct reply* reply) {
+  const size_t length = reply->length < sizeof reply->bytes ? reply->length : sizeof reply->bytes - 1;
+  reply->bytes[length] = '\0';
+  refusal_tell(reply->bytes);
+}
+
+static bool is_get_context(const struct command* command) {
+  return !command->extended && command->number == IB_USER_VERBS_CMD_GET_CONTEXT;
+}
+
 // The lock `commands` is held.
 static int forward(struct connection* connection, int fd, const struct command* command) {
   struct object_change change;
-  struct reply reply;
+  struct reply reply = {.length = 0};
   int error = object_before(connection, command, &change);
   if (error == 0) {
     error = command_exchange(connection, fd, command, change.head, change.head_length, &reply);
   }
-  if (error != 0) return error;
-  if (!command->extended && command->number == IB_USER_VERBS_CMD_GET_CONTEXT) {
+  if (error != 0) {
+    if (is_get_context(command)) tell_refusal(&reply);
+    return error;
+  }
+  if (is_get_context(command)) {
     error = take_async_queue(connection, &reply);
   } else {
     if (reply.program_end >= 0) raw_close(reply.program_end);

@@ -26,6 +26,7 @@
 #define UROCE_OVERFLOW_NOTE ". 65534 is also shown for every user whom your user namespace does not know"
 #define UROCE_MSG_MAGIC 0x436f5275u
 #define UROCE_MSG_VERSION 2
+#define UROCE_DAEMON_CONTEXT_FDS 7 /* descriptors that each process of uroced needs for an open device, at most */
 #define UROCE_MSG_MAX 65536 /* bytes of one message, header included */
 
 enum uroce_msg_type {
@@ -77,7 +78,7 @@ struct uroce_hello_reply {
 
 /*
  * COMMAND of role uverbs: payload = exactly what was written (ib_uverbs_cmd_hdr and so on). Reply payload: the bytes to store at the
- * request's response address (may be empty). Descriptors of the reply: GET_CONTEXT: [0] the program's end of the async event
+ * request's response address (may be empty); with a status other than 0 a sentence for a person, or nothing. Descriptors of the reply: GET_CONTEXT: [0] the program's end of the async event
  * socketpair, its number goes to async_fd; [1] the far end, kept by the stand-in for kicks. CREATE_COMP_CHANNEL and the kick
  * never come here: the stand-in answers them.
  */

@@ -5,11 +5,13 @@
 #include <rdma/rdma_user_ioctl_cmds.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -124,6 +126,47 @@ TEST(CommandsAlone, daemon_dies__EIO_and_no_SIGPIPE) {
   daemon.reset();
   EXPECT_EQ(device.any_command(), EIO);
   EXPECT_EQ(device.any_command(), EIO);
+}
+
+int get_context(int fd) {
+  struct {
+    ib_uverbs_cmd_hdr header;
+    ib_uverbs_get_context request;
+  } command{{IB_USER_VERBS_CMD_GET_CONTEXT, sizeof command / 4, 6}, {}};
+  uint64_t response[3] = {};
+  command.request.response = reinterpret_cast<uintptr_t>(response);
+  return write(fd, &command, sizeof command) == static_cast<ssize_t>(sizeof command) ? 0 : errno;
+}
+
+// Exit status of `work` in a forked child.
+int in_child(const std::function<int()>& work) {
+  const pid_t child = fork();
+  if (child == 0) _exit(work());
+  int status = -1;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(CommandsAlone, get_context__the_reason_of_a_refusal_is_told_and_the_errno_is_uroceds) {
+  FakeDaemon daemon;
+  daemon.fail_next_command(ENOMEM, "all contexts are in use");
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(in_child([] { return get_context(open("/dev/infiniband/uverbs0", O_RDWR | O_CLOEXEC)); }),
+            ENOMEM);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "uroce: all contexts are in use\n");
+}
+
+TEST(CommandsAlone, get_context__without_room_for_the_async_descriptor_is_EMFILE) {
+  const FakeDaemon daemon;
+  EXPECT_EQ(in_child([] {
+              const int fd = open("/dev/infiniband/uverbs0", O_RDWR | O_CLOEXEC);
+              const int free_number = dup(0);
+              close(free_number);
+              const rlimit none{static_cast<rlim_t>(free_number), static_cast<rlim_t>(free_number)};
+              if (fd < 0 || setrlimit(RLIMIT_NOFILE, &none) != 0) return 1;
+              return get_context(fd);
+            }),
+            EMFILE);
 }
 
 volatile sig_atomic_t alarms;

@@ -136,6 +136,12 @@ void FakeDaemon::refuse(uint32_t role, int status, const std::string& text) {
   refusal_text_ = text;
 }
 
+void FakeDaemon::fail_next_command(int status, const std::string& sentence) {
+  const std::lock_guard lock(mutex_);
+  failure_text_ = sentence;
+  fails_ = status;
+}
+
 void FakeDaemon::release_command() {
   eventfd_write(release_, 1);
 }
@@ -235,6 +241,11 @@ bool FakeDaemon::on_command(Client& client, const uroce_msg& header, const std::
     send_to_client(client.fd, reply, "\1\0\0\0\1\0\0\0", 8);  // the answer of the one that died
   }
   reply.status = fails_.exchange(0);
+  if (reply.status != 0) {
+    const std::lock_guard lock(mutex_);
+    send_to_client(client.fd, reply, failure_text_.data(), failure_text_.size());
+    return true;
+  }
   if (client.role == UROCE_ROLE_UVERBS) {
     on_uverbs_command(client, reply, written);
   } else {

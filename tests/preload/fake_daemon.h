@@ -37,7 +37,7 @@ class FakeDaemon {
   void refuse(uint32_t role, int status, const std::string& text);
   void restart_in_next_command() { restarts_ = 1; }  // loses the request, asks for it again, answers it twice
   void leave_in_next_command() { leaves_ = 1; }      // GONE
-  void fail_next_command(int status) { fails_ = status; }
+  void fail_next_command(int status, const std::string& sentence = "");
   void hold_next_command() { holds_ = 1; }  // until release_command
   bool holding() const { return held_; }
   void release_command();
@@ -73,7 +73,7 @@ class FakeDaemon {
   std::vector<std::vector<uint8_t>> commands_;
   uint32_t refused_role_ = 0;
   int refusal_ = 0;
-  std::string refusal_text_;
+  std::string refusal_text_, failure_text_;
 
   std::atomic<uint32_t> announced_port_{0};
   std::atomic<int> hellos_[8] = {};

@@ -18,8 +18,9 @@ constexpr uint32_t kRc = 2, kUd = 4, kXrcTarget = 10;
 class FakeHost final : public UverbsHost {
  public:
   explicit FakeHost(Registry& registry) : registry_(registry) {}
-  uint32_t open_context(uint32_t, uint32_t) override {
+  uint32_t open_context(uint32_t, uint32_t, std::string& why) override {
     if (slots_left == 0) {
+      why = "no slot";
       errno = ENOMEM;
       return 0;
     }

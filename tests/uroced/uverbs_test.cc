@@ -28,6 +28,9 @@ class Uverbs : public InNamespace {
     }
     return {};
   }
+  static std::string sentence_of(const DaemonClient::Answer& answer) {
+    return {reinterpret_cast<const char*>(answer.payload.data()), answer.payload.size()};
+  }
   size_t daemon_descriptors(pid_t pid) {
     size_t n = 0;
     for ([[maybe_unused]] const auto& entry :
@@ -200,6 +203,35 @@ TEST_F(Uverbs, removing_the_device_ends_its_contexts_and_keeps_their_numbers_apa
   EXPECT_EQ(client.command(IB_USER_VERBS_CMD_DEALLOC_PD, request), 0);
 }
 
+TEST_F(Uverbs, as_many_contexts_as_there_are_descriptors_and_the_limit_is_named) {
+  admin({{"command", "stop"}});
+  ASSERT_TRUE(becomes_true([&] { return !DaemonClient().connect(); }));
+  ASSERT_EQ(run_program({"sh", "-c", "ulimit -n 300; exec " UROCED " --autostart"}), 0);
+  ASSERT_TRUE(admin({{"command", "link-add"}, {"device", "ur0"}, {"netdev", "lo"}}).value("ok", false));
+  std::vector<std::pair<DaemonClient, DaemonClient>> clients(100);
+  size_t opened = 0;
+  for (auto& [client, data] : clients) {
+    ASSERT_TRUE(client.connect());
+    if (!client.open_device()) break;
+    ASSERT_TRUE(data.connect());
+    ASSERT_EQ(data.hello(UROCE_ROLE_BROKER, client.slot(), client.cookie()).status, 0);
+    ++opened;
+  }
+  EXPECT_GE(opened, (300 - 100) / UROCE_DAEMON_CONTEXT_FDS);
+  ASSERT_LT(opened, clients.size());
+  DaemonClient& late = clients[opened].first;
+  EXPECT_EQ(late.last().status, ENOMEM);
+  EXPECT_NE(sentence_of(late.last()).find("may have 300 descriptors"), std::string::npos)
+      << sentence_of(late.last());
+  EXPECT_TRUE(status().value("ok", false)) << "it can still be asked";
+  clients[0].first.disconnect();
+  clients[0].second.disconnect();
+  EXPECT_TRUE(becomes_true([&] {
+    DaemonClient again;
+    return again.connect() && again.open_device();
+  })) << "a context that ends makes room";
+}
+
 TEST_F(Uverbs, as_many_contexts_as_there_are_slots_and_all_come_back) {
   const pid_t worker_pid = worker();
   const size_t before = daemon_descriptors(worker_pid), kept_before = daemon_descriptors(keeper());
@@ -207,9 +239,11 @@ TEST_F(Uverbs, as_many_contexts_as_there_are_slots_and_all_come_back) {
   for (auto& client : clients) ASSERT_TRUE(client.connect() && client.open_device());
   DaemonClient late;
   ASSERT_TRUE(late.connect());
-  const auto told = late.hello(UROCE_ROLE_UVERBS, 0);
-  EXPECT_EQ(told.status, ENOMEM);
-  EXPECT_NE(std::string(told.reply.text).find("1022"), std::string::npos) << told.reply.text;
+  // As with the kernel, what is used up shows when the open file is to become a context.
+  EXPECT_FALSE(late.open_device());
+  EXPECT_EQ(late.last().status, ENOMEM);
+  EXPECT_NE(sentence_of(late.last()).find("all 1022 contexts"), std::string::npos)
+      << sentence_of(late.last());
 
   std::set<uint32_t> listed;
   for (auto answer = status();;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 #include "tools/uroced/contexts.h"
 
+#include <fmt/format.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -9,12 +11,14 @@
 #include <iterator>
 
 #include "tools/uroced/log.h"
+#include "tools/uroced/process_scan.h"
 
 namespace uroce::daemon {
 
 namespace {
 
 constexpr uint32_t kEventDeviceFatal = 8;
+constexpr size_t kSpareDescriptors = 48;  // for clients without a context, and for being asked
 
 }  // namespace
 
@@ -31,9 +35,23 @@ void Contexts::adopt() {
   }
 }
 
-uint32_t Contexts::open_context(uint32_t device, uint32_t connection) {
-  std::string why;
-  const uint32_t slot = slots_.take(why);
+std::string Contexts::descriptor_trouble() const {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return {};
+  const auto keeper = static_cast<pid_t>(registry_.state().keeper_pid);
+  const size_t used = std::max(open_descriptors(getpid()), open_descriptors(keeper));
+  if (used + kSpareDescriptors < limit.rlim_cur) return {};
+  return fmt::format(
+      "uroced may have {} descriptors and has {} for {} contexts: one more does not fit. Stop it (`uroce "
+      "stop`), "
+      "and start it again where `ulimit -Hn` is higher; {} contexts need {}",
+      limit.rlim_cur, used, live(), UROCE_SLOT_LAST,
+      UROCE_SLOT_LAST * UROCE_DAEMON_CONTEXT_FDS + kSpareDescriptors);
+}
+
+uint32_t Contexts::open_context(uint32_t device, uint32_t connection, std::string& why) {
+  why = descriptor_trouble();
+  const uint32_t slot = why.empty() ? slots_.take(why) : 0;
   if (slot == 0) {
     spdlog::warn("process {} gets no context: {}", registry_.connection(connection).pid, why);
     errno = ENOMEM;

@@ -26,7 +26,7 @@ class Contexts final : public UverbsHost {
   // nobody stands behind.
   void adopt();
 
-  uint32_t open_context(uint32_t device, uint32_t connection) override;
+  uint32_t open_context(uint32_t device, uint32_t connection, std::string& why) override;
   DeviceFacts facts(uint32_t device) const override { return devices_->facts(device); }
 
   // Frees everything of the slot.
@@ -46,6 +46,9 @@ class Contexts final : public UverbsHost {
   const SlotPage& page(uint32_t slot) const { return pages_[slot]; }
   // Of all contexts of the device, those that are gone included.
   CounterValues counters(uint32_t device) const;
+
+  // Empty, or why one more context would leave too few descriptors for what else must go on.
+  std::string descriptor_trouble() const;
 
  private:
   Registry& registry_;

@@ -159,6 +159,13 @@ bool netns_has_name(uint64_t netns_inode) {
   return false;
 }
 
+size_t open_descriptors(pid_t pid) {
+  const Directory fds(opendir(fmt::format("/proc/{}/fd", pid).c_str()));
+  size_t count = 0;
+  while (fds != nullptr && readdir(fds.get()) != nullptr) ++count;
+  return count < 2 ? 0 : count - 2;  // . and ..
+}
+
 bool users_are_known() {
   std::ifstream map("/proc/self/uid_map");
   uint64_t inside = 1, outside = 1, count = 0;

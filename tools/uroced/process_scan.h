@@ -36,6 +36,8 @@ Presence anybody_in_netns(const std::set<pid_t>& excluded);
 // Whether a mount (`ip netns`, container runtimes) refers to the network namespace.
 bool netns_has_name(uint64_t netns_inode);
 
+size_t open_descriptors(pid_t pid);  // 0: not to be seen
+
 // Whether every uid has a meaning here, as in the first user namespace.
 bool users_are_known();
 

@@ -20,8 +20,8 @@ namespace uroce::daemon {
 class UverbsHost {
  public:
   // A slot for a new context of the device, its record live and its pages and async sockets made. 0 with
-  // errno.
-  virtual uint32_t open_context(uint32_t device, uint32_t connection) = 0;
+  // errno and `why`.
+  virtual uint32_t open_context(uint32_t device, uint32_t connection, std::string& why) = 0;
   virtual DeviceFacts facts(uint32_t device) const = 0;
 
  protected:
@@ -39,6 +39,7 @@ struct UverbsCall {
   const Command& command;
   CommandReply& reply;
   bool makes_async_pair = false;  // the reply carries the async event socketpair
+  std::string why{};              // with an error: for the person, where an errno does not say it
 
   // The core request; a longer one of a newer client is cut, a shorter one (extended commands) filled with
   // zeros.

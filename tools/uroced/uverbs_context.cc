@@ -6,7 +6,7 @@ namespace uroce::daemon {
 int get_context(UverbsCall& call) {
   if (call.command.driver_out < sizeof(uroce_get_context_resp)) return EINVAL;
   if (call.registry.device(call.device).live == 0) return EIO;
-  const uint32_t slot = call.host.open_context(call.device, call.connection);
+  const uint32_t slot = call.host.open_context(call.device, call.connection, call.why);
   if (slot == 0) return errno;
   call.slot = slot;
   call.makes_async_pair = true;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 #include "tools/uroced/uverbs_server.h"
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 
@@ -17,6 +18,13 @@ struct Outcome {
   bool makes_async_pair = false;
   std::vector<std::byte> reply;
 };
+
+// As long as a stored reply may be.
+std::vector<std::byte> bytes_of(const std::string& text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(),
+          bytes.begin() + static_cast<std::ptrdiff_t>(std::min<size_t>(bytes.size(), kStoredReplyBytes))};
+}
 
 }  // namespace
 
@@ -38,6 +46,7 @@ void UverbsServer::execute(uint32_t connection, const Message& message) {
   registry_.edit(registry_.state().in_flight_connection) = connection;
 
   Outcome outcome;
+  std::vector<std::byte> sentence;
   Command command;
   registry_.begin();
   if (record.crashes >= kMostCrashes) {
@@ -57,6 +66,7 @@ void UverbsServer::execute(uint32_t connection, const Message& message) {
       outcome.error = ENOMEM;
     }
     outcome.reply = reply.bytes();
+    sentence = bytes_of(call.why);
     outcome.makes_async_pair = call.makes_async_pair;
   }
   if (outcome.error == 0 && outcome.reply.size() > kStoredReplyBytes)
@@ -64,7 +74,7 @@ void UverbsServer::execute(uint32_t connection, const Message& message) {
   if (outcome.error != 0) {
     registry_.roll_back();
     registry_.begin();
-    outcome.reply.clear();
+    outcome.reply = sentence;
     outcome.makes_async_pair = false;
   }
   ConnectionRecord& answered = registry_.edit(registry_.connection(connection));
@@ -88,7 +98,8 @@ void UverbsServer::send_stored(uint32_t connection, const uroce_msg& request) {
   AsyncEvents::Pair pair;
   if (!events_.make_pair(record.slot, pair)) {
     spdlog::warn("process {} gets no asynchronous events: {}", record.pid, std::strerror(errno));
-    return connections_.reply(connection, request, EMFILE);
+    const std::string text = "uroced has no descriptor left for asynchronous events";
+    return connections_.reply(connection, request, ENOMEM, std::as_bytes(std::span(text)));
   }
   const int ends[] = {pair.program_end.get(), pair.far_end.get()};
   connections_.reply(connection, request, record.status, bytes, ends);
