@@ -144,6 +144,41 @@ TEST(IbCmActive, a_reply_that_nobody_waits_for_is_rejected) {
   EXPECT_EQ(w.b.cm.state(ends.passive), State::idle);
 }
 
+TEST(IbCmActive, a_reply_from_another_address_is_not_heard) {
+  World w;
+  const World::Ends ends = w.requested();
+  test::Host other(3, {});
+  wire::CmRep rep = w.reply(other);
+  rep.local_id = 5;
+  rep.remote_id = ends.active;
+  wire::Mad mad;
+  wire::write_cm(rep, 1, mad);
+  w.a.cm.on_mad(w.now, w.a.to(other), mad);
+  EXPECT_FALSE(w.a.cm.poll_transmit().has_value());
+  EXPECT_EQ(w.a.cm.state(ends.active), State::req_sent);
+  EXPECT_EQ(w.a.cm.counters().unexpected, 1u);
+}
+
+// The id that a peer gives its end of our connection, and the id of its own REQ, are its own business.
+TEST(IbCmActive, a_peer_may_use_one_id_twice) {
+  World w;
+  const World::Ends ends = w.requested();
+  wire::CmReq req = w.request(w.b, w.a, 0x444);
+  req.local_id = 5;
+  req.primary.local_gid = w.b.gid;
+  w.inject(w.a, w.b, req);
+  w.a.expect(Event::Kind::request);
+  wire::CmRep rep = w.reply(w.b);
+  rep.local_id = 5;
+  rep.remote_id = ends.active;
+  w.inject(w.a, w.b, rep);
+  w.a.expect(Event::Kind::reply);
+  w.a.cm.drop(ends.active);
+  w.take_log();
+  w.inject(w.a, w.b, req);
+  EXPECT_EQ(w.take_log(), "MRA");  // still a repetition
+}
+
 TEST(IbCmActive, xrc_finds_the_qp_in_the_eecn) {
   World w;
   wire::CmReq req = w.request(w.a, w.b);

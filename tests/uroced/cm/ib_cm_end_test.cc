@@ -79,6 +79,22 @@ TEST(IbCmReject, an_established_connection_is_disconnected) {
   w.a.expect(Event::Kind::timewait_exit);
 }
 
+TEST(IbCmReject, an_rtu_on_the_way_is_answered_with_the_reject) {
+  World w;
+  const World::Ends ends = w.requested();
+  ASSERT_EQ(w.b.cm.accept(w.now, ends.passive, w.reply(w.b)), 0);
+  w.deliver();
+  w.a.expect(Event::Kind::reply);
+  w.lose = [](const wire::CmMessage& m) { return is<wire::CmRej>(m); };
+  ASSERT_EQ(w.b.cm.reject(w.now, ends.passive, CmRejectReason::no_resources, {}, {}), 0);
+  w.deliver();
+  w.lose = [](const wire::CmMessage&) { return false; };
+  ASSERT_EQ(w.a.cm.confirm(w.now, ends.active, {}), 0);
+  w.deliver();
+  const Event event = w.a.expect(Event::Kind::disconnected);
+  EXPECT_EQ(std::get<wire::CmRej>(event.message).reason, CmRejectReason::no_resources);
+}
+
 TEST(IbCmReject, a_request_given_up_is_found_without_an_id_of_ours) {
   World w;
   const World::Ends ends = w.requested();
@@ -228,6 +244,16 @@ TEST(IbCmDisconnect, from_another_address_or_for_another_qp_it_counts_for_nothin
   EXPECT_EQ(w.take_log(), "");
 }
 
+TEST(IbCmDisconnect, an_answer_for_another_connection_is_none) {
+  World w;
+  const World::Ends ends = w.established();
+  w.lose = [](const wire::CmMessage& m) { return is<wire::CmDreq>(m); };
+  EXPECT_EQ(w.a.cm.disconnect(w.now, ends.active, {}), 0);
+  w.inject(w.a, w.b, wire::CmDrep{ends.passive + 1, ends.active, {}});
+  EXPECT_EQ(w.a.cm.state(ends.active), State::dreq_sent);
+  EXPECT_EQ(w.a.cm.counters().unexpected, 1u);
+}
+
 TEST(IbCmRelease, of_a_connection_disconnects_and_forgets) {
   World w;
   const World::Ends ends = w.established();
@@ -250,6 +276,17 @@ TEST(IbCmRelease, ends_although_the_peer_is_silent) {
   EXPECT_EQ(w.a.cm.live(), 0u);
   EXPECT_TRUE(w.a.quiet());
   EXPECT_EQ(w.take_log(), "[DREQ] [DREQ] [DREQ] [DREQ] [DREQ]");
+}
+
+TEST(IbCmRelease, while_the_peer_is_asked_does_not_ask_for_long) {
+  World w;
+  const World::Ends ends = w.established();
+  w.lose = [](const wire::CmMessage&) { return true; };
+  EXPECT_EQ(w.a.cm.disconnect(w.now, ends.active, {}), 0);
+  w.advance_ms(100);
+  w.a.cm.release(w.now, ends.active);
+  w.advance_ms(8000);
+  EXPECT_EQ(w.a.cm.live(), 0u);
 }
 
 TEST(IbCmRelease, of_a_request_received_rejects_it) {
