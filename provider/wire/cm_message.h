@@ -129,7 +129,7 @@ struct CmRep {
   uint32_t local_id = 0, remote_id = 0;
   uint32_t local_qkey = 0;
   uint32_t local_qpn = 0;   // 24 bits
-  uint32_t local_eecn = 0;  // 24 bits. XRC: the target's QPN stands here and local_qpn is 0, as Linux has it
+  uint32_t local_eecn = 0;  // 24 bits; the QPN of an XRC target, with local_qpn 0
   uint32_t starting_psn = 0;
   uint8_t responder_resources = 0, initiator_depth = 0;
   uint8_t target_ack_delay = 0;  // 5 bits

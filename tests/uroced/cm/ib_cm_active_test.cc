@@ -179,7 +179,7 @@ TEST(IbCmActive, a_peer_may_use_one_id_twice) {
   EXPECT_EQ(w.take_log(), "MRA");  // still a repetition
 }
 
-TEST(IbCmActive, xrc_finds_the_qp_in_the_eecn) {
+TEST(IbCmActive, xrc_carries_the_qp_as_eecn) {
   World w;
   wire::CmReq req = w.request(w.a, w.b);
   req.transport = wire::CmTransport::extended;
@@ -187,10 +187,16 @@ TEST(IbCmActive, xrc_finds_the_qp_in_the_eecn) {
   const Endpoint active = w.a.cm.connect(w.now, w.a.to(w.b), req);
   w.deliver();
   const Endpoint passive = w.b.expect(Event::Kind::request).endpoint;
-  wire::CmRep rep = w.reply(w.b, 0);
-  rep.local_eecn = 0x333;
-  ASSERT_EQ(w.b.cm.accept(w.now, passive, rep), 0);
+  w.lose = [](const wire::CmMessage& m) {
+    if (!is<wire::CmRep>(m)) return false;
+    EXPECT_EQ(std::get<wire::CmRep>(m).local_qpn, 0u);  // on the wire, as Linux has it
+    EXPECT_EQ(std::get<wire::CmRep>(m).local_eecn, 0x333u);
+    EXPECT_TRUE(std::get<wire::CmRep>(m).srq);
+    return false;
+  };
+  ASSERT_EQ(w.b.cm.accept(w.now, passive, w.reply(w.b, 0x333)), 0);
   w.deliver();
+  EXPECT_EQ(std::get<wire::CmRep>(w.a.expect(Event::Kind::reply).message).local_qpn, 0x333u);
   ASSERT_EQ(w.a.cm.confirm(w.now, active, {}), 0);
   w.deliver();
   uint32_t qpn = 0;

@@ -98,7 +98,8 @@ class IbCm {
   // rep_received -> established; sends the RTU.
   int confirm(Time now, Endpoint endpoint, std::span<const uint8_t> private_data);
 
-  // Passive side: req_received -> rep_sent. Ids are set here.
+  // Passive side: req_received -> rep_sent. Ids are set here; XRC: local_qpn goes into local_eecn (and comes
+  // out of it in the event `reply`).
   int accept(Time now, Endpoint endpoint, const wire::CmRep& reply);
   // The consumer has seen the connection work before the RTU came (IBA 12.9.7.2): rep_sent -> established.
   int establish(Time now, Endpoint endpoint);

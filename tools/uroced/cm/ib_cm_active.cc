@@ -42,14 +42,16 @@ void IbCm::Impl::on(const Arrival& a, const wire::CmRep& m) {
   }
   c->remote_id = m.local_id;
   c->remote_known = true;
-  c->remote_qpn = c->extended ? m.local_eecn : m.local_qpn;
+  wire::CmRep reply = m;
+  if (c->extended) reply.local_qpn = m.local_eecn;
+  c->remote_qpn = reply.local_qpn;
   c->remote_ca_guid = m.local_ca_guid;
   add_ack_delay(*c, m.target_ack_delay);
   table_.stop_timer(*c);
   table_.move(*c, State::rep_received);
   // The peer says that its QP is ours now: an older connection to it is dead (12.9.8.3.1).
   Connection* stale = table_.claim_remote_qp(*c);
-  emit(*c, Event::Kind::reply, m);
+  emit(*c, Event::Kind::reply, reply);
   if (stale != nullptr && stale->state == State::established) {
     ++counters_.stale;
     start_disconnect(*stale, a.now, {});

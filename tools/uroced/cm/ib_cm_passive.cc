@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 // The side that is connected to (IBA 12.9.7.2): REQ, then REP or REJ, then RTU.
 #include <cerrno>
+#include <utility>
 
 #include "tools/uroced/cm/ib_cm_impl.h"
 
@@ -79,7 +80,11 @@ int IbCm::Impl::accept(Time now, Endpoint endpoint, const wire::CmRep& reply) {
   wire::CmRep m = reply;
   m.local_id = c->id;
   m.remote_id = c->remote_id;
-  c->local_qpn = (c->extended ? m.local_eecn : m.local_qpn) & 0xffffff;
+  c->local_qpn = m.local_qpn & 0xffffff;
+  if (c->extended) {
+    m.local_eecn = std::exchange(m.local_qpn, 0);
+    m.srq = true;
+  }
   c->local_ca_guid = m.local_ca_guid;
   table_.move(*c, State::rep_sent);
   send(*c, Sent::rep, m, c->transaction);
