@@ -210,6 +210,29 @@ TEST(IbCmActive, xrc_carries_the_qp_as_eecn) {
   EXPECT_EQ(w.b.cm.state(passive), State::timewait);
 }
 
+// With a walk over all endpoints in any step this would not come to an end.
+TEST(IbCmActive, a_full_table_works_as_an_empty_one) {
+  World w;
+  const size_t full = IbCm::Limits{}.endpoints;
+  w.lose = [](const wire::CmMessage&) { return true; };
+  wire::CmReq req = w.request(w.a, w.b);
+  req.remote_response_timeout = req.primary.local_ack_timeout = 0;
+  req.max_cm_retries = 1;
+  for (size_t i = 0; i < full; ++i) {
+    req.local_qpn = static_cast<uint32_t>(i);
+    ASSERT_NE(w.a.cm.connect(w.now, w.a.to(w.b), req), 0u);
+    w.now = w.now + 1;
+  }
+  EXPECT_EQ(w.a.cm.connect(w.now, w.a.to(w.b), req), 0u);
+  w.advance_ms(50);
+  EXPECT_EQ(w.a.events.size(), full);
+  for (const Event& event : w.a.events) {
+    ASSERT_EQ(event.kind, Event::Kind::unreachable);
+    w.a.cm.release(w.now, event.endpoint);
+  }
+  EXPECT_EQ(w.a.cm.live(), 0u);
+}
+
 TEST(IbCmActive, calls_in_the_wrong_state_are_refused) {
   World w;
   const World::Ends ends = w.requested();
