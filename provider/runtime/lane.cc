@@ -182,11 +182,13 @@ void Lane::take_packet(std::span<const std::byte> packet, const engine::RxMeta& 
   on_packet(packet, meta);
 }
 
-// The host has addresses that are no GIDs of this device; the socket takes them all.
+// The host has addresses that are no GIDs of this device, and groups on other netdevs; the socket takes them
+// all.
 bool Lane::destination_is_ours(const engine::RxMeta& meta) {
+  if (meta.destination.is_multicast()) return meta.ifindex == page_.ifindex();
   if (page_.sequence() == last_sequence_ && meta.destination == last_destination_) return true;
   const uint32_t sequence = page_.sequence();
-  if (!meta.destination.is_multicast() && !page_.has_gid(meta.destination)) return false;
+  if (!page_.has_gid(meta.destination)) return false;
   last_sequence_ = sequence;
   last_destination_ = meta.destination;
   return true;

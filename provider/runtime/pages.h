@@ -16,6 +16,7 @@ class DevicePageReader {
  public:
   explicit DevicePageReader(const uroce_device_page* page) : page_(page) {}
   uint32_t sequence() const { return __atomic_load_n(&page_->sequence, __ATOMIC_ACQUIRE); }
+  uint32_t ifindex() const { return __atomic_load_n(&page_->ifindex, __ATOMIC_RELAXED); }
   void copy(uroce_device_page& out) const;
   // False: the slot is empty or there is no such slot.
   bool gid(uint32_t index, uroce_gid_entry& out) const;

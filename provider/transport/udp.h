@@ -34,6 +34,10 @@ std::unique_ptr<Transport> make_udp_transport(const UdpConfig& config, std::stri
 // first, then SO_RCVBUF).
 int open_receive_socket(bool ipv6, int receive_buffer);
 
+// Whether a receive socket gets the packets of every multicast group that somebody on this host has joined; a
+// fresh one gets those of none. False with errno.
+bool hear_all_groups(int fd, bool on);
+
 // Attaches the classic BPF program that steers by the QPN's top bits to the group `fd` belongs to. `members`:
 // sockets in the group; a slot that is out of range goes to slot 0. False with errno.
 bool attach_slot_steering(int fd, uint32_t members);

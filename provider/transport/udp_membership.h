@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-// Multicast groups of the receive socket, counted.
+// Multicast groups of a lane, counted.
+//
+// The receive socket belongs to the slot and outlives the process, so memberships are made on sockets of our
+// own, which the kernel closes with the process however it ends. The receive socket hears every group that
+// the host has joined while there is at least one; the engine takes what it is attached to.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +15,11 @@ namespace uroce::transport {
 
 class UdpMemberships {
  public:
-  explicit UdpMemberships(int receive_socket) : fd_(receive_socket) {}
-  ~UdpMemberships();  // leaves them all; the socket is still open
+  explicit UdpMemberships(int receive_socket) : receive_socket_(receive_socket) {}
+  ~UdpMemberships();  // leaves them all; the receive socket is still open
   UdpMemberships(const UdpMemberships&) = delete;
 
-  // 0 or errno; ENOBUFS beyond the kernel's limit per socket (net.ipv4.igmp_max_memberships, 20 unless
-  // raised).
+  // 0 or errno. A socket takes 20 groups (net.ipv4.igmp_max_memberships); another is opened for more.
   int join(const wire::Gid& group, uint32_t ifindex);
   int leave(const wire::Gid& group, uint32_t ifindex);
 
@@ -25,12 +28,18 @@ class UdpMemberships {
     wire::Gid group;
     uint32_t ifindex;
     uint32_t count;
+    int socket;  // one of sockets_
+  };
+  struct Socket {
+    int descriptor;
+    bool ipv4;
   };
   std::vector<Membership>::iterator find(const wire::Gid& group, uint32_t ifindex);
-  int change(const wire::Gid& group, uint32_t ifindex, bool join);
+  int join_somewhere(Membership& fresh);
 
-  int fd_;
+  int receive_socket_;
   std::vector<Membership> members_;
+  std::vector<Socket> sockets_;
 };
 
 }  // namespace uroce::transport

@@ -34,15 +34,12 @@ int fail_with(int fd) {
   return -1;
 }
 
-// What arrives must come with its destination, TOS, TTL and segment size. Groups that others joined are none
-// of our business.
+// What arrives must come with its destination, TOS, TTL and segment size.
 bool set_receive_options(int fd, bool ipv6) {
-  const bool ipv4_options = set(fd, IPPROTO_IP, IP_RECVTOS, 1) && set(fd, IPPROTO_IP, IP_RECVTTL, 1) &&
-                            set(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
+  const bool ipv4_options =
+      set(fd, IPPROTO_IP, IP_RECVTOS, 1) && set(fd, IPPROTO_IP, IP_RECVTTL, 1) && hear_all_groups(fd, false);
   if (!ipv4_options) return false;
   if (!ipv6) return set(fd, IPPROTO_IP, IP_PKTINFO, 1);
-  set(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL,
-      0);  // 4.20 and later; before, foreign groups are dropped by the engine
   return set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0) && set(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1) &&
          set(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1) && set(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1) &&
          set(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1);  // NICs send RoCEv2 over IPv6 with checksum 0
@@ -70,6 +67,14 @@ int open_receive_socket(bool ipv6, int receive_buffer) {
   const bool ready =
       set(fd, SOL_SOCKET, SO_REUSEPORT, 1) && set_receive_options(fd, ipv6) && bind_to_any(fd, ipv6);
   return ready ? fd : fail_with(fd);
+}
+
+bool hear_all_groups(int fd, bool on) {
+  if (is_ipv6_socket(fd)) {
+    // 4.20 and later; before, every socket hears all of them and the engine drops foreign ones.
+    set(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, on ? 1 : 0);
+  }
+  return set(fd, IPPROTO_IP, IP_MULTICAST_ALL, on ? 1 : 0);
 }
 
 bool attach_slot_steering(int fd, uint32_t members) {

@@ -24,7 +24,10 @@ bool make_netdevs() {
                    "ip link add d0 type veth peer d1 && ip link set d1 up && ip link set d0 up multicast on "
                    "&& ip address add "
                    "192.0.2.1/24 dev d0 && "
-                   "ip address add 2001:db8::1/64 dev d0 nodad") == 0;
+                   "ip address add 2001:db8::1/64 dev d0 nodad && "
+                   "ip address add 192.0.2.2/24 dev d1 && ip address add 2001:db8::2/64 dev d1 nodad && "
+                   // Its own address as the source of what comes in by the other netdev.
+                   "sysctl -qw net.ipv4.conf.all.accept_local=1") == 0;
 }
 
 }  // namespace

@@ -140,6 +140,9 @@ int SlotGroup::grow_to(uint32_t slot, std::string& why) {
       why = "the keeper process does not take the socket";
       return EIO;
     }
+    // The kernel (6.6 and later) gives an IPv4 multicast packet that only one socket hears to whomever the
+    // steering program names, here slot 0, and one that several hear to each of them. So slot 0 hears all.
+    if (next == 0) transport::hear_all_groups(fd.get(), true);
     sockets_.push_back(std::move(fd));
     note_receive_buffer();
   }
@@ -191,6 +194,8 @@ uint32_t SlotGroup::take(std::string& why) {
     errno = ENOMEM;
     return 0;
   }
+  // The earlier owner may have been killed while it was member of a group.
+  transport::hear_all_groups(socket_of(slot), false);
   drain(socket_of(slot));
   drop_nothing(socket_of(slot));
   return slot;
@@ -199,6 +204,7 @@ uint32_t SlotGroup::take(std::string& why) {
 void SlotGroup::retire(uint32_t slot, Fd holder) {
   if (slot < sockets_.size()) {
     drop_everything(socket_of(slot));
+    transport::hear_all_groups(socket_of(slot), false);
     drain(socket_of(slot));
   }
   registry_.edit(registry_.context(slot).state) = SlotState::quarantined;

@@ -135,5 +135,27 @@ TEST_F(Datagram, all_members_of_a_group_get_a_copy) {
   for (ibv_qp* member : {first.get(), second.get()}) EXPECT_EQ(ibv_detach_mcast(member, &some, 0), 0);
 }
 
+// More than one socket of the host can join (net.ipv4.igmp_max_memberships is 20).
+TEST_F(Datagram, a_queue_pair_is_a_member_of_many_groups) {
+  constexpr int kGroups = 50;
+  const auto nth = [](int i) { return group(("239.1.3." + std::to_string(i)).c_str()); };
+  Qp from = ready(), member = ready();
+  for (int i = 0; i < kGroups; ++i) {
+    const ibv_gid one = nth(i);
+    ASSERT_EQ(ibv_attach_mcast(member.get(), &one, 0), 0) << i;
+  }
+  for (const int i : {0, kGroups - 1}) {
+    ASSERT_EQ(post_recv(member.get(), sge(1000, 200)), 0);
+    const Ah ah = handle_to(nth(i));
+    ASSERT_NE(ah, nullptr);
+    send(from.get(), ah.get(), 0xffffff);
+    await_receive();
+  }
+  for (int i = 0; i < kGroups; ++i) {
+    const ibv_gid one = nth(i);
+    EXPECT_EQ(ibv_detach_mcast(member.get(), &one, 0), 0) << i;
+  }
+}
+
 }  // namespace
 }  // namespace conformance
