@@ -170,6 +170,7 @@ int DeviceSet::add(const std::string& name, const std::string& type, const std::
     return failure.error;
   }
   spdlog::info("{} on {}: uverbs{}", name, netdev, device.uverbs_minor);
+  listener_.device_added();
   return 0;
 }
 

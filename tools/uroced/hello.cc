@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <vector>
 
 #include "tools/uroced/log.h"
 
@@ -20,7 +21,7 @@ void Hello::on_hello(uint32_t connection, const Message& message) {
   uroce_hello hello{};
   std::string why;
   int status = 0;
-  Broker::Grant grant;
+  Handout handout;
   if (message.payload.size() != sizeof hello) {
     status = EINVAL;
     why = fmt::format("HELLO has {} bytes, not {}", message.payload.size(), sizeof hello);
@@ -33,7 +34,7 @@ void Hello::on_hello(uint32_t connection, const Message& message) {
     ownership_.note_use();
     hello.version[sizeof hello.version - 1] = '\0';
     note_version(hello.version, record.pid);
-    status = take_role(connection, hello, grant, why);
+    status = take_role(connection, hello, handout, why);
   }
   std::snprintf(told.text, sizeof told.text, "%s", why.c_str());
   if (status == 0) {
@@ -43,10 +44,14 @@ void Hello::on_hello(uint32_t connection, const Message& message) {
   } else {
     spdlog::info("process {} is refused: {}", record.pid, why);
   }
-  const int descriptors[] = {grant.receive_socket, grant.slot_page, grant.device_page.get()};
-  const bool has_grant = status == 0 && grant.receive_socket >= 0;
-  connections_.reply(connection, message.header, status, std::as_bytes(std::span(&told, 1)),
-                     has_grant ? std::span<const int>(descriptors) : std::span<const int>{});
+  std::vector<int> descriptors;
+  if (status == 0 && handout.grant.receive_socket >= 0)
+    descriptors = {handout.grant.receive_socket, handout.grant.slot_page, handout.grant.device_page.get()};
+  if (status == 0 && handout.channel_end) {
+    told.channel = connection;
+    descriptors = {handout.channel_end.get()};
+  }
+  connections_.reply(connection, message.header, status, std::as_bytes(std::span(&told, 1)), descriptors);
   if (status != 0 || hello.role == UROCE_ROLE_WORLD) connections_.close_after_reply(connection);
 }
 
@@ -74,7 +79,7 @@ void Hello::note_version(const char* version, uint32_t pid) {
       version, UROCE_VERSION);
 }
 
-int Hello::take_role(uint32_t connection, const uroce_hello& hello, Broker::Grant& grant, std::string& why) {
+int Hello::take_role(uint32_t connection, const uroce_hello& hello, Handout& handout, std::string& why) {
   const ConnectionRecord& record = registry_.connection(connection);
   if (record.role != 0 && record.role != hello.role) {
     why = "a connection has one role";
@@ -85,12 +90,22 @@ int Hello::take_role(uint32_t connection, const uroce_hello& hello, Broker::Gran
     case UROCE_ROLE_WORLD:
     case UROCE_ROLE_ADMIN: break;
     case UROCE_ROLE_UVERBS: error = open_device(connection, hello.arg, why); break;
-    case UROCE_ROLE_BROKER: error = broker_.attach(connection, hello.arg, hello.cookie, grant, why); break;
-    case UROCE_ROLE_RDMA_CM: why = "this uroced has no connection manager yet"; return EOPNOTSUPP;
+    case UROCE_ROLE_BROKER:
+      error = broker_.attach(connection, hello.arg, hello.cookie, handout.grant, why);
+      break;
+    case UROCE_ROLE_RDMA_CM: error = open_rdma_cm(connection, handout, why); break;
     default: why = fmt::format("there is no role {}", hello.role); return EINVAL;
   }
   if (error == 0) registry_.edit(record.role) = hello.role;
   return error;
+}
+
+int Hello::open_rdma_cm(uint32_t connection, Handout& handout, std::string& why) {
+  if (registry_.connection(connection).role != 0) return 0;  // said again after the worker's restart
+  handout.channel_end = rdma_cm_.open_channel(connection, why);
+  if (handout.channel_end) return 0;
+  why = "cannot open an rdma_cm channel: " + why;
+  return EMFILE;
 }
 
 int Hello::open_device(uint32_t connection, uint32_t minor, std::string& why) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "tools/uroced/broker.h"
+#include "tools/uroced/rdma_cm_server.h"
 
 namespace uroce::daemon {
 
@@ -22,11 +23,12 @@ class Hello {
     std::function<bool(bool leave)> is_no_use;  // to nobody; `leave`: then it is to end
   };
   Hello(Registry& registry, Connections& connections, DeviceSet& devices, Broker& broker,
-        std::function<Facts()> facts, Ownership ownership)
+        RdmaCmServer& rdma_cm, std::function<Facts()> facts, Ownership ownership)
       : registry_(registry),
         connections_(connections),
         devices_(devices),
         broker_(broker),
+        rdma_cm_(rdma_cm),
         facts_(std::move(facts)),
         ownership_(std::move(ownership)) {}
 
@@ -37,13 +39,20 @@ class Hello {
   int turn_away(const ConnectionRecord& stranger, uint32_t role, std::string& why);
   // One protocol, two builds: it works, but somebody will wonder. Told once.
   void note_version(const char* version, uint32_t pid);
-  int take_role(uint32_t connection, const uroce_hello& hello, Broker::Grant& grant, std::string& why);
+  // What goes with the answer.
+  struct Handout {
+    Broker::Grant grant;
+    Fd channel_end;
+  };
+  int take_role(uint32_t connection, const uroce_hello& hello, Handout& handout, std::string& why);
+  int open_rdma_cm(uint32_t connection, Handout& handout, std::string& why);
   int open_device(uint32_t connection, uint32_t minor, std::string& why);
 
   Registry& registry_;
   Connections& connections_;
   DeviceSet& devices_;
   Broker& broker_;
+  RdmaCmServer& rdma_cm_;
   std::function<Facts()> facts_;
   Ownership ownership_;
   std::set<std::string> other_versions_;

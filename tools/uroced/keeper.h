@@ -28,6 +28,7 @@ enum class Keep : uint32_t {
   netlink = 7,
   slot_holder = 8,  // key: slot; pidfd of the process that was given the socket
   tree_lock = 9,
+  cm_far_end = 10,  // key: connection position; of a channel of rdma_cm
 };
 
 struct Kept {

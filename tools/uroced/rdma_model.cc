@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 #include "tools/uroced/rdma_model.h"
 
+#include <algorithm>
 #include <map>
 
 #include "tools/uroced/uverbs_limits.h"
@@ -144,6 +145,32 @@ std::vector<netlink::CounterView> DaemonModel::counters(uint32_t device_index) c
   const CounterValues values = contexts_.counters(*position);
   for (uint32_t i = 0; i < UROCE_CNT_COUNT; ++i) views.push_back({std::string(counter_name(i)), values[i]});
   return views;
+}
+
+std::vector<netlink::CmIdView> DaemonModel::cm_ids(uint32_t device_index) const {
+  std::vector<netlink::CmIdView> out;
+  const auto position = devices_.by_index(device_index);
+  rdma_cm_.manager().for_each([&](const cm::CmId& id) {
+    if (!position || !id.port || id.port->device != *position) return;
+    netlink::CmIdView view;
+    view.number = id.number;
+    view.local_qpn = id.qpn;
+    view.pid = rdma_cm_.pid_of(id.number);
+    view.qp_type = static_cast<uint8_t>(id.qp_type);
+    view.state = static_cast<uint8_t>(id.state);
+    view.port_space = id.port_space;
+    const auto bytes_of = [](const cm::Address& address) {
+      std::byte storage[sizeof(sockaddr_storage)] = {};
+      const auto* bytes = reinterpret_cast<const uint8_t*>(storage);
+      return cm::write_sockaddr(address, storage) == 0 ? std::vector<uint8_t>()
+                                                       : std::vector<uint8_t>(bytes, bytes + sizeof storage);
+    };
+    view.source = bytes_of(id.source);
+    view.destination = bytes_of(id.destination);
+    out.push_back(std::move(view));
+  });
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.number < b.number; });
+  return out;
 }
 
 }  // namespace uroce::daemon

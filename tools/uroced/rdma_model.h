@@ -4,16 +4,17 @@
 
 #include "netlink/rdma/model.h"
 #include "tools/uroced/contexts.h"
+#include "tools/uroced/rdma_cm_server.h"
 
 namespace uroce::daemon {
 
 // Whether there is a connection manager behind role RDMA_CM.
-constexpr bool kHasRdmaCm = false;
+constexpr bool kHasRdmaCm = true;
 
 class DaemonModel final : public netlink::RdmaModel {
  public:
-  DaemonModel(Registry& registry, DeviceSet& devices, Contexts& contexts)
-      : registry_(registry), devices_(devices), contexts_(contexts) {}
+  DaemonModel(Registry& registry, DeviceSet& devices, Contexts& contexts, RdmaCmServer& rdma_cm)
+      : registry_(registry), devices_(devices), contexts_(contexts), rdma_cm_(rdma_cm) {}
 
   std::vector<netlink::DeviceView> devices() const override;
   int new_link(const std::string& name, const std::string& type, const std::string& netdev,
@@ -26,7 +27,7 @@ class DaemonModel final : public netlink::RdmaModel {
   std::vector<netlink::MrView> mrs(uint32_t device_index) const override;
   std::vector<netlink::SrqView> srqs(uint32_t device_index) const override;
   std::vector<netlink::QpView> qps(uint32_t device_index) const override;
-  std::vector<netlink::CmIdView> cm_ids(uint32_t) const override { return {}; }
+  std::vector<netlink::CmIdView> cm_ids(uint32_t device_index) const override;
   std::vector<netlink::CounterView> counters(uint32_t device_index) const override;
   bool has_rdma_cm() const override { return kHasRdmaCm; }
 
@@ -47,6 +48,7 @@ class DaemonModel final : public netlink::RdmaModel {
   Registry& registry_;
   DeviceSet& devices_;
   Contexts& contexts_;
+  RdmaCmServer& rdma_cm_;
 };
 
 }  // namespace uroce::daemon

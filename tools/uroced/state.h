@@ -20,6 +20,7 @@ constexpr uint32_t kMaxConnections = 4096;
 constexpr uint32_t kMaxObjects =
     1u << 20;  // below 2^24: an object's index is part of keys and is the SRQ number
 constexpr uint32_t kQpIndices = 1u << 14;
+constexpr uint32_t kMaxCmIds = 1u << 16;
 constexpr uint32_t kStoredReplyBytes = 512;
 constexpr uint32_t kJournalBytes = 64 * 1024;
 
@@ -147,6 +148,17 @@ struct ObjectRecord {
 };
 static_assert(sizeof(ObjectRecord) <= 256);
 
+// ---- identifiers of rdma_cm: index = number
+// -----------------------------------------------------------------------------------
+
+struct CmIdRecord {
+  uint32_t live;
+  uint32_t connection;  // of its channel
+  uint32_t port_space;
+  uint32_t events_reported;
+  uint64_t uid;  // the program's name for it; 0: a request that was not accepted
+};
+
 // ---- the whole
 // ---------------------------------------------------------------------------------------------------
 
@@ -177,6 +189,7 @@ struct State {
   ContextRecord contexts[kSlots];
   ConnectionRecord connections[kMaxConnections];
   ObjectRecord objects[kMaxObjects];
+  CmIdRecord cm_ids[kMaxCmIds];
 };
 
 }  // namespace uroce::daemon

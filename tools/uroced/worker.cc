@@ -17,6 +17,7 @@
 #include "tools/uroced/lifetime.h"
 #include "tools/uroced/log.h"
 #include "tools/uroced/process_scan.h"
+#include "tools/uroced/rdma_cm_server.h"
 #include "tools/uroced/rdma_model.h"
 #include "tools/uroced/tree_directory.h"
 #include "tools/uroced/uverbs_server.h"
@@ -42,11 +43,12 @@ class Worker final : public ConnectionUser, public DeviceListener {
         devices_(registry_, keeper_, routes, tree_, slots_, *this),
         broker_(registry_, connections_, contexts_, devices_, slots_),
         uverbs_(registry_, connections_, events_, contexts_),
-        hello_(registry_, connections_, devices_, broker_, [this] { return facts_for_hello(); },
+        rdma_cm_(loop_, registry_, keeper_, connections_, devices_, routes, slots_),
+        hello_(registry_, connections_, devices_, broker_, rdma_cm_, [this] { return facts_for_hello(); },
                {[this] { lifetime_.note_use(); }, [this](bool leave) { return lifetime_.is_no_use(leave); }}),
         admin_(registry_, connections_, devices_, contexts_, slots_, broker_,
                [this](const std::string& why) { leave(why); }),
-        model_(registry_, devices_, contexts_),
+        model_(registry_, devices_, contexts_, rdma_cm_),
         end_signals_(loop_, {SIGTERM, SIGINT}, [this] { leave("asked by a signal"); }),
         keeper_watch_(loop_, keeper_.descriptor(), [this] { leave("the keeper has died"); }),
         routes_watch_(loop_, routes.descriptor(), [this] { routes_.dispatch(); }),
@@ -71,6 +73,7 @@ class Worker final : public ConnectionUser, public DeviceListener {
     broker_.adopt();
     contexts_.adopt();
     devices_.adopt();
+    rdma_cm_.adopt();
     keeper_.discard_unclaimed();
     warn_of(tree_.link_host_devices("/sys", "/dev"));
     refresh_counters();
@@ -97,6 +100,7 @@ class Worker final : public ConnectionUser, public DeviceListener {
         hello_.on_hello(connection, message);
         return;
       case UROCE_MSG_COMMAND:
+        if (role == UROCE_ROLE_RDMA_CM) return rdma_cm_.on_command(connection, message);
         if (role != UROCE_ROLE_UVERBS) break;
         uverbs_.on_command(connection, message);
         watch_what_is_there();
@@ -115,6 +119,7 @@ class Worker final : public ConnectionUser, public DeviceListener {
   void on_ended(uint32_t connection) override {
     const ConnectionRecord& record = registry_.connection(connection);
     if (record.role == UROCE_ROLE_BROKER) broker_.detach(connection);
+    if (record.role == UROCE_ROLE_RDMA_CM) rdma_cm_.close_channel(connection);
     if (record.role == UROCE_ROLE_UVERBS && record.slot != 0) {
       contexts_.close(record.slot);
       watch_what_is_there();
@@ -124,10 +129,13 @@ class Worker final : public ConnectionUser, public DeviceListener {
 
   void port_event(uint32_t device, uint32_t event_type) override { contexts_.port_event(device, event_type); }
 
+  void device_added() override { rdma_cm_.on_device_added(); }
+
   void device_removed(uint32_t device) override {
     contexts_.for_each([&](uint32_t slot, const ContextRecord& context) {
       if (context.device == device) end_context(slot);
     });
+    rdma_cm_.on_device_removed(device);
   }
 
   bool still_open(uint32_t device) const override {
@@ -220,6 +228,7 @@ class Worker final : public ConnectionUser, public DeviceListener {
   DeviceSet devices_;
   Broker broker_;
   UverbsServer uverbs_;
+  RdmaCmServer rdma_cm_;
   Hello hello_;
   Admin admin_;
   DaemonModel model_;

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+// What an identifier's owner does with a connection.
+#include <infiniband/verbs.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "tools/uroced/cm/rdma_cm.h"
+
+namespace uroce::cm {
+
+namespace {
+
+// What the kernel's rdma_cm uses.
+constexpr uint8_t kResponseTimeout = 20;  // 4.3 s
+constexpr uint8_t kMostRetries = 15;
+constexpr uint8_t kSidrTimeout = 20;
+constexpr uint8_t kPacketLifeTime = 16;
+constexpr uint32_t kUdpQkey = 0x01234567;  // RDMA_UDP_QKEY
+constexpr uint8_t kMostRetryCount = 7;     // 3 bits
+constexpr uint32_t kQpnMask = 0xffffff;
+
+std::span<const uint8_t> private_data(const rdma_ucm_conn_param& parameters) {
+  return {parameters.private_data, parameters.private_data_len};
+}
+
+wire::CmTransport transport_of(QpType type) {
+  switch (type) {
+    case QpType::uc: return wire::CmTransport::uc;
+    case QpType::xrc_ini:
+    case QpType::xrc_tgt: return wire::CmTransport::extended;
+    case QpType::rc:
+    case QpType::ud: break;
+  }
+  return wire::CmTransport::rc;
+}
+
+template <typename Message>
+bool put_ip_header(const CmId& id, Message& message) {
+  wire::CmIpHeader header;
+  header.ipv4 = id.source.family == AF_INET;
+  header.source_port = id.source.port;
+  header.source = id.source.ip;
+  header.destination = id.destination.ip;
+  std::array<uint8_t, wire::kIpHeaderBytes> bytes{};
+  wire::write_ip_header(header, bytes);
+  return message.private_data.put(bytes);
+}
+
+}  // namespace
+
+// As the kernel's ib_cm makes it of the way's packet lifetime and the device's delay.
+uint8_t RdmaCm::ack_timeout(const CmId& id) const {
+  if (id.ack_timeout) return *id.ack_timeout;
+  const uint8_t delay = host_.device(id.port->device).ca_ack_delay;
+  const auto there_and_back = static_cast<uint8_t>(kPacketLifeTime + 1);
+  return static_cast<uint8_t>(there_and_back >= delay ? there_and_back + (delay >= there_and_back - 1)
+                                                      : delay + (there_and_back >= delay - 1));
+}
+
+int RdmaCm::connect(Time now, uint32_t number, const rdma_ucm_conn_param& parameters) {
+  CmId* id = edit(number);
+  if (id == nullptr) return ENOENT;
+  if (id->state != IdState::route_resolved) return EINVAL;
+  if (id->is_ud()) return connect_datagram(now, *id, parameters);
+  wire::CmReq request;
+  if (!put_ip_header(*id, request) ||
+      !request.private_data.put(private_data(parameters), wire::kIpHeaderBytes))
+    return EINVAL;
+  request.service_id = wire::ip_service_id(id->port_space, id->destination.port);
+  request.local_ca_guid = __builtin_bswap64(host_.device(id->port->device).node_guid_be);
+  request.local_qpn = parameters.qp_num & kQpnMask;
+  request.responder_resources = parameters.responder_resources;
+  request.initiator_depth = parameters.initiator_depth;
+  request.remote_response_timeout = request.local_response_timeout = kResponseTimeout;
+  request.max_cm_retries = kMostRetries;
+  request.transport = transport_of(id->qp_type);
+  request.extended_transport = request.transport == wire::CmTransport::extended ? 1 : 0;
+  request.end_to_end_flow_control = parameters.flow_control != 0;
+  request.starting_psn = id->psn;
+  request.retry_count = std::min(parameters.retry_count, kMostRetryCount);
+  request.rnr_retry_count = std::min(parameters.rnr_retry_count, kMostRetryCount);
+  request.path_mtu = id->path_mtu;
+  request.srq = parameters.srq != 0;
+  request.primary.local_gid = id->source.ip;
+  request.primary.remote_gid = id->destination.ip;
+  request.primary.traffic_class = id->route.path.traffic_class;
+  request.primary.hop_limit = id->route.path.hop_limit;
+  request.primary.local_ack_timeout = ack_timeout(*id);
+  request.primary.subnet_local = true;
+
+  id->qpn = request.local_qpn;
+  id->responder_resources = parameters.responder_resources;
+  id->initiator_depth = parameters.initiator_depth;
+  id->retry_count = request.retry_count;
+  id->local_ack_timeout = request.primary.local_ack_timeout;
+  id->endpoint = ib_.connect(now, id->route, request);
+  if (id->endpoint == 0) return ENOMEM;
+  by_endpoint_[id->endpoint] = number;
+  id->state = IdState::connect;
+  drain(now);
+  return 0;
+}
+
+int RdmaCm::connect_datagram(Time now, CmId& id, const rdma_ucm_conn_param& parameters) {
+  wire::CmSidrReq request;
+  if (!put_ip_header(id, request) ||
+      !request.private_data.put(private_data(parameters), wire::kIpHeaderBytes))
+    return EINVAL;
+  request.service_id = wire::ip_service_id(id.port_space, id.destination.port);
+  id.endpoint = ib_.resolve(now, id.route, request, kSidrTimeout, kMostRetries);
+  if (id.endpoint == 0) return ENOMEM;
+  by_endpoint_[id.endpoint] = id.number;
+  id.state = IdState::connect;
+  drain(now);
+  return 0;
+}
+
+int RdmaCm::accept(Time now, uint32_t number, const rdma_ucm_conn_param* parameters) {
+  CmId* id = edit(number);
+  if (id == nullptr) return ENOENT;
+  if (id->state != IdState::connect || id->endpoint == 0) return EINVAL;
+  int error;
+  if (parameters == nullptr) {
+    error = id->is_ud() ? EINVAL : ib_.confirm(now, id->endpoint, {});
+  } else if (id->is_ud()) {
+    error = accept_datagram(now, *id, *parameters);
+  } else {
+    wire::CmRep reply;
+    if (!reply.private_data.put(private_data(*parameters))) return EINVAL;
+    reply.local_qpn = parameters->qp_num & kQpnMask;
+    reply.starting_psn = id->psn;
+    reply.responder_resources = parameters->responder_resources;
+    reply.initiator_depth = parameters->initiator_depth;
+    const DeviceView device = host_.device(id->port->device);
+    reply.target_ack_delay = device.ca_ack_delay;
+    reply.end_to_end_flow_control = parameters->flow_control != 0;
+    reply.rnr_retry_count = std::min(parameters->rnr_retry_count, kMostRetryCount);
+    reply.srq = parameters->srq != 0;
+    reply.local_ca_guid = __builtin_bswap64(device.node_guid_be);
+    id->qpn = reply.local_qpn;
+    id->responder_resources = parameters->responder_resources;
+    id->initiator_depth = parameters->initiator_depth;
+    error = ib_.accept(now, id->endpoint, reply);
+  }
+  drain(now);
+  return error;
+}
+
+int RdmaCm::accept_datagram(Time now, CmId& id, const rdma_ucm_conn_param& parameters) {
+  wire::CmSidrRep answer;
+  if (!answer.private_data.put(private_data(parameters))) return EINVAL;
+  answer.status = wire::SidrStatus::valid;
+  id.qpn = answer.qpn = parameters.qp_num & kQpnMask;
+  id.qkey = answer.qkey = kUdpQkey;
+  return ib_.answer_sidr(now, id.endpoint, answer);
+}
+
+int RdmaCm::reject(Time now, uint32_t number, uint8_t reason, std::span<const uint8_t> data) {
+  CmId* id = edit(number);
+  if (id == nullptr) return ENOENT;
+  if (id->endpoint == 0) return EINVAL;
+  int error;
+  if (id->is_ud()) {
+    wire::CmSidrRep answer;
+    if (!answer.private_data.put(data)) return EINVAL;
+    answer.status = wire::SidrStatus::rejected;
+    error = ib_.answer_sidr(now, id->endpoint, answer);
+  } else {
+    const auto given =
+        reason == 0 ? wire::CmRejectReason::consumer_defined : static_cast<wire::CmRejectReason>(reason);
+    error = ib_.reject(now, id->endpoint, given, {}, data);
+  }
+  drain(now);
+  return error;
+}
+
+int RdmaCm::disconnect(Time now, uint32_t number) {
+  CmId* id = edit(number);
+  if (id == nullptr) return ENOENT;
+  if (id->endpoint == 0) return EINVAL;
+  // Too early, or the peer was first: as in the kernel no error.
+  ib_.disconnect(now, id->endpoint, {});
+  drain(now);
+  return 0;
+}
+
+int RdmaCm::notify(Time now, uint32_t number, uint32_t event) {
+  CmId* id = edit(number);
+  if (id == nullptr) return ENOENT;
+  if (id->endpoint == 0 || event != IBV_EVENT_COMM_EST) return EINVAL;
+  const auto state = ib_.state(id->endpoint);
+  if (state == State::established) return EISCONN;
+  const int error = ib_.establish(now, id->endpoint);
+  drain(now);
+  return error;
+}
+
+}  // namespace uroce::cm
