@@ -24,7 +24,8 @@ LAYERS = {
     "tools/uroced": {"provider/wire", "provider/engine", "provider/transport", "kmod-shim/uapi", "netlink/rdma", "netlink/route",
                      "tools/uroced/cm"},
     "tools/uroced/cm": {"provider/wire", "provider/engine"},
-    "tools/uroce": {"kmod-shim/uapi", "provider/wire", "provider/engine", "provider/transport"},
+    # Its doctor makes the directory that the daemon would make.
+    "tools/uroce": {"tools/uroced", "kmod-shim/uapi", "provider/wire", "provider/engine", "provider/transport"},
 }
 # The data path reads the clock in one file; nothing pure reads it or draws a random number.
 CLOCK_FILES = {"provider/runtime/clock.cc", "provider/transport/fault.cc"}

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <set>
 
 #include "tests/uroce/temporary_directory.h"
@@ -218,21 +219,33 @@ TEST_F(Command, doctor_json_has_a_shape_to_rely_on) {
     any_problem = any_problem || check.at("verdict") == "problem";
   }
   EXPECT_EQ(any_problem, exit_status != 0);
-  for (const char* name : {"kernel",           "network-namespaces",
-                           "cap-net-admin",    "receive-buffers",
-                           "udp-segmentation", "port-steering",
-                           "netlink",          "real-devices",
-                           "memlock",          "files",
-                           "stand-in",         "libibverbs",
-                           "programs",         "environment",
-                           "ld.so.preload",    "sudo",
-                           "program",          "port-4791",
-                           "daemon",           "devices"}) {
+  for (const char* name : {"kernel",
+                           "network-namespaces",
+                           "cap-net-admin",
+                           "receive-buffers",
+                           "udp-segmentation",
+                           "port-steering",
+                           "netlink",
+                           "real-devices",
+                           "memlock",
+                           "files",
+                           "stand-in",
+                           "libibverbs",
+                           "programs",
+                           "environment",
+                           "ld.so.preload",
+                           "sudo",
+                           "program",
+                           "port-4791",
+                           "daemon",
+                           "devices",
+                           "tree",
+                           "descriptors"}) {
     EXPECT_TRUE(names.contains(name)) << name;
   }
   for (const json& check : report.at("checks")) {
-    for (const char* must_work :
-         {"files", "stand-in", "port-4791", "daemon", "devices", "program", "netlink"}) {
+    for (const char* must_work : {"files", "stand-in", "port-4791", "daemon", "devices", "program", "netlink",
+                                  "tree", "descriptors"}) {
       if (check.at("name") != must_work) continue;
       EXPECT_EQ(check.at("verdict"), "works") << check.dump();
     }
@@ -250,6 +263,46 @@ TEST_F(Command, doctor_names_who_holds_the_port) {
   EXPECT_EQ(daemon::run_program({"/usr/bin/python3", "-c", holder, UROCE}, &output_), 1);
   EXPECT_TRUE(says("UDP port 4791 is held by process")) << output_;
   EXPECT_TRUE(says("python3"));
+}
+
+TEST_F(Command, doctor_tries_the_directory_that_stands_for_sys) {
+  EXPECT_EQ(uroce({"doctor"}), 0) << output_;
+  EXPECT_TRUE(says("room for the files that stand for /sys in /")) << output_;
+  EXPECT_FALSE(std::filesystem::exists("/run/uroce-0-0"));
+  const std::string mount_all =
+      "exec 9< \"$1\"; for d in /run /tmp /dev/shm; do mount -t tmpfs -o $0 none $d || exit 77; done; "
+      "unset XDG_RUNTIME_DIR; cd /; exec /proc/self/fd/9 doctor";
+  int status = daemon::run_program({"unshare", "-m", "sh", "-c", mount_all, "ro", UROCE}, &(output_ = ""));
+  if (status == 77) GTEST_SKIP() << "cannot mount here: " << output_;
+  EXPECT_EQ(status, 1);
+  EXPECT_TRUE(says("PROBLEM  no place for the directory that stands for /sys")) << output_;
+  EXPECT_TRUE(says("Read-only file system")) << output_;
+  status = daemon::run_program({"unshare", "-m", "sh", "-c", mount_all, "size=64k", UROCE}, &(output_ = ""));
+  EXPECT_EQ(status, 1);
+  EXPECT_TRUE(says("No space left on device")) << output_;
+}
+
+TEST_F(Command, doctor_says_for_how_many_devices_there_are_descriptors) {
+  EXPECT_EQ(shell("ulimit -n 1024; \"$1\" doctor"), 0) << output_;
+  EXPECT_TRUE(
+      says("warning  uroced may have 1024 descriptors (ulimit -Hn), enough for about 134 open devices"))
+      << output_;
+  EXPECT_EQ(shell("ulimit -n 1024; exec \"$1\" link add ur0 netdev lo"), 0);
+  EXPECT_EQ(uroce({"doctor"}), 0) << output_;
+  EXPECT_TRUE(says("enough for about 134 open devices")) << "the running daemon's, not ours: " << output_;
+}
+
+TEST_F(Command, doctor_tries_the_port) {
+  const std::string hidden =
+      ""
+      "mount -t tmpfs none /proc || exit 77; exec python3 -c '"
+      "import socket,subprocess,sys\n"
+      "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+      "s.bind((\"0.0.0.0\", 4791))\n"
+      "sys.exit(subprocess.run([sys.argv[1], \"doctor\"]).returncode)' \"$1\"";
+  const int status = daemon::run_program({"unshare", "-m", "sh", "-c", hidden, "sh", UROCE}, &output_);
+  if (status == 77) GTEST_SKIP() << "cannot mount here: " << output_;
+  EXPECT_TRUE(says("UDP port 4791 cannot be had: Address already in use")) << output_;
 }
 
 TEST_F(Command, activate_wants_the_word_system) {

@@ -2,6 +2,7 @@
 // One thing that `uroce doctor` has looked at.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,14 @@ const char* verdict_name(Verdict verdict);
 void check_kernel(std::vector<Check>& out);
 // Files of uroce, libraries and programs; `program` may be empty.
 void check_programs(const std::string& program, std::vector<Check>& out);
-// The daemon, the UDP port, the devices.
+// Whether the directory that stands for /sys can be made, or has room; empty: no daemon runs.
+Check check_tree(const std::string& of_daemon);
+// 0, or the errno with which the kernel refuses the RoCE port.
+int try_to_bind_port();
+// For how many open devices a daemon has descriptors; 0: no daemon runs, one that we start would have our
+// limit.
+Check check_descriptors(uint64_t of_daemon);
+// The daemon, the UDP port, what else a link takes up, the devices.
 void check_daemon(std::vector<Check>& out);
 
 }  // namespace uroce::cli

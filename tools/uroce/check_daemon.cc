@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 
 #include "tools/uroce/check.h"
 #include "tools/uroce/daemon_line.h"
@@ -19,6 +21,15 @@ constexpr uint16_t kRocePort = 4791;
 // Sockets on the port that are not the daemon's and its clients'.
 void check_port(bool daemon_has_port, std::vector<Check>& out) {
   const auto holders = udp_port_holders(kRocePort);
+  const int error = holders.empty() ? try_to_bind_port() : 0;
+  if (error != 0) {
+    out.push_back({"port-4791", Verdict::problem,
+                   fmt::format("UDP port 4791 cannot be had: {}", std::strerror(error)),
+                   error == EADDRINUSE
+                       ? "somebody whom this user cannot see holds it: use a network namespace of your own"
+                       : "a security profile may forbid it"});
+    return;
+  }
   if (holders.empty()) {
     out.push_back({"port-4791", Verdict::works, "UDP port 4791 is free", ""});
     return;
@@ -37,11 +48,6 @@ void check_port(bool daemon_has_port, std::vector<Check>& out) {
   out.push_back({"port-4791", Verdict::problem, "UDP port 4791 is held by " + who,
                  "RoCE needs that port: end the holder, or use a network namespace of your own. A kernel "
                  "device (rdma_rxe) holds it too"});
-}
-
-bool daemon_has_port(DaemonLine& line) {
-  const json facts = line.ask({{"command", "doctor-facts"}});
-  return facts.value("port_open", false);
 }
 
 void check_devices(DaemonLine& line, std::vector<Check>& out) {
@@ -65,7 +71,10 @@ void check_daemon(std::vector<Check>& out) {
   DaemonLine::Failure failure;
   std::string why;
   const auto line = DaemonLine::connect(failure, why);
-  check_port(line != nullptr && daemon_has_port(*line), out);
+  const json facts = line == nullptr ? json::object() : line->ask({{"command", "doctor-facts"}});
+  check_port(facts.value("port_open", false), out);
+  out.push_back(check_tree(facts.value("tree", "")));
+  out.push_back(check_descriptors(facts.value("open_files_limit", uint64_t{0})));
   if (line == nullptr) {
     const bool only_absent = failure == DaemonLine::Failure::nobody;
     out.push_back({"daemon", only_absent ? Verdict::note : Verdict::problem, why, ""});
