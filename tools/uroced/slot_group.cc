@@ -173,11 +173,6 @@ uint32_t SlotGroup::find_clean() const {
   return 0;
 }
 
-bool SlotGroup::any_free() {
-  if (find_clean() == 0) review_quarantine();
-  return find_clean() != 0;
-}
-
 uint32_t SlotGroup::take(std::string& why) {
   uint32_t slot = find_clean();
   // Rather an old slot than one more socket.

@@ -26,8 +26,6 @@ class SlotGroup {
 
   // A slot that nobody uses, its socket made and empty. 0 with errno ENOMEM and `why` when there is none.
   uint32_t take(std::string& why);
-  // Whether take() would find one; looks at quarantined slots if it must.
-  bool any_free();
   int socket_of(uint32_t slot) const { return sockets_[slot].get(); }
 
   // The context is gone: what still arrives is dropped, and the slot waits until no process can read its
