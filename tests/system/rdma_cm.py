@@ -107,14 +107,13 @@ def rdma_xserver_xclient():
 
 def rstream():
     with World() as w:
-        both(w, w.a, ("rstream", "-S", "100000", "-I", "200"), w.b, ("rstream", "-s", V4[0], "-S", "100000", "-I", "200"))
-        both(w, w.a, ("rstream", "-T", "b", "-S", "64", "-I", "200"), w.b,
-             ("rstream", "-s", V4[0], "-T", "b", "-S", "64", "-I", "200"))
+        for options in (("-S", "100000", "-I", "10", "-C", "20"), ("-T", "b", "-S", "64", "-I", "10", "-C", "100")):
+            both(w, w.a, ("rstream", *options), w.b, ("rstream", "-s", V4[0], *options))
 
 
 def riostream():
     with World() as w:
-        both(w, w.a, ("riostream", "-S", "65536", "-I", "100"), w.b, ("riostream", "-s", V4[0], "-S", "65536", "-I", "100"))
+        both(w, w.a, ("riostream", "-S", "65536", "-I", "10", "-C", "20"), w.b, ("riostream", "-s", V4[0], "-S", "65536", "-I", "10", "-C", "20"))
 
 
 def udpong():

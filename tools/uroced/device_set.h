@@ -21,7 +21,7 @@ class DeviceListener {
  public:
   virtual void port_event(uint32_t device, uint32_t event_type) = 0;  // enum ib_event_type, for port 1
   virtual void device_added() = 0;
-  virtual void device_removed(uint32_t device) = 0;                   // before its record is freed
+  virtual void device_removed(uint32_t device) = 0;  // before its record is freed
   // Whether a client still has the removed device open: its position and minor are not given away then.
   virtual bool still_open(uint32_t device) const = 0;
 

@@ -10,6 +10,7 @@
 #include <rdma/rdma_user_cm.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <deque>
@@ -85,7 +86,12 @@ class RdmaCmServer {
     return true;
   }
   template <typename Answer>
-  static int write(Call& call, const Answer& answer);
+  static int write(Call& call, const Answer& answer) {
+    if (call.room < sizeof answer) return ENOSPC;
+    const auto* bytes = reinterpret_cast<const std::byte*>(&answer);
+    call.answer.assign(bytes, bytes + sizeof answer);
+    return 0;
+  }
 
   int create_id(Call& call);
   int destroy_id(Call& call);
