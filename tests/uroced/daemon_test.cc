@@ -147,9 +147,8 @@ TEST_F(Daemon, world_tells_where_things_are_and_hangs_up) {
 
 TEST_F(Daemon, roles_that_are_not_there) {
   ASSERT_EQ(autostart(), 0);
-  for (const auto& [role, status] : {std::pair<uint32_t, int>{99, EINVAL},
-                                     {UROCE_ROLE_UVERBS, ENODEV},
-                                     {UROCE_ROLE_BROKER, ENOENT}}) {
+  for (const auto& [role, status] :
+       {std::pair<uint32_t, int>{99, EINVAL}, {UROCE_ROLE_UVERBS, ENODEV}, {UROCE_ROLE_BROKER, ENOENT}}) {
     DaemonClient client;
     ASSERT_TRUE(client.connect());
     const auto told = client.hello(role);
