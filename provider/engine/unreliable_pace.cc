@@ -5,6 +5,13 @@
 
 namespace uroce::engine::unreliable_pace {
 
+uint32_t rate_for(size_t receive_buffer) {
+  constexpr size_t kPauseUs = 4000;
+  constexpr size_t kLeast = 50;
+  constexpr size_t kMost = 1000;
+  return static_cast<uint32_t>(std::clamp(receive_buffer / kPauseUs, kLeast, kMost));
+}
+
 bool may_send(Core& core, Qp& qp, Time now) {
   RequesterState& req = qp.req;
   const int64_t rate = core.config.unreliable_bytes_per_us;

@@ -11,6 +11,10 @@ namespace uroce::engine::unreliable_pace {
 // A buffer fills with packets as much as with bytes.
 inline constexpr size_t kMinPaced = 512;
 
+// Bytes per microsecond towards a peer whose receive buffer is that large (as the kernel tells, its overhead
+// included): one that is off the CPU for four milliseconds loses nothing.
+uint32_t rate_for(size_t receive_buffer);
+
 // False: not now; the queue pair is served again when it may.
 bool may_send(Core& core, Qp& qp, Time now);
 void sent(const Core& core, Qp& qp, size_t bytes);

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <vector>
 
+#include "provider/engine/unreliable_pace.h"
 #include "provider/runtime/broker.h"
 #include "provider/runtime/clock.h"
 #include "provider/runtime/environment.h"
@@ -151,6 +152,8 @@ std::unique_ptr<Context> Context::open(const ContextConfig& config, std::string&
   impl->page.copy(page);
   engine::EngineConfig engine_config;
   engine_config.slot = config.slot;
+  // The peer's buffer is not known; it is likely to be one like ours.
+  engine_config.unreliable_bytes_per_us = engine::unreliable_pace::rate_for(transport->receive_buffer());
   if (page.min_timeout_ms != 0)
     engine_config.minimum_ib_timeout_ns = int64_t{page.min_timeout_ms} * 1'000'000;
   impl->lane =

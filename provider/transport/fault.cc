@@ -32,6 +32,7 @@ class FaultTransport final : public Transport, private PacketSink {
   }
   const Counters& counters() const override { return inner_->counters(); }
   uint32_t description() const override { return inner_->description(); }
+  size_t receive_buffer() const override { return inner_->receive_buffer(); }
   std::string describe() const override {
     return inner_->describe() + ", with faults (seed " + std::to_string(config_.seed) + ")";
   }

@@ -80,6 +80,9 @@ class Transport {
   virtual int join_group(const wire::Gid& group, uint32_t ifindex) = 0;
   virtual int leave_group(const wire::Gid& group, uint32_t ifindex) = 0;
 
+  // Bytes that the kernel lets pile up before receive() takes them, its own overhead included.
+  virtual size_t receive_buffer() const = 0;
+
   virtual const Counters& counters() const = 0;
 
   // One line for `uroce status`: what is used, what had to be left out and why, e.g. "udp, GSO 128 segments,

@@ -39,13 +39,16 @@ class UdpTransport final : public Transport {
   }
   const Counters& counters() const override { return counters_; }
 
+  size_t receive_buffer() const override {
+    int bytes = 0;
+    socklen_t length = sizeof bytes;
+    getsockopt(receiver_.descriptor(), SOL_SOCKET, SO_RCVBUF, &bytes, &length);
+    return static_cast<size_t>(bytes);
+  }
   uint32_t description() const override { return sender_.description(); }
   std::string describe() const override {
-    int buffer = 0;
-    socklen_t length = sizeof buffer;
-    getsockopt(receiver_.descriptor(), SOL_SOCKET, SO_RCVBUF, &buffer, &length);
     return "udp, " + sender_.describe() + (receiver_.coalescing() ? ", GRO" : ", GRO off") +
-           ", receive buffer " + std::to_string(buffer / 1024) + " KiB";
+           ", receive buffer " + std::to_string(receive_buffer() / 1024) + " KiB";
   }
 
  private:

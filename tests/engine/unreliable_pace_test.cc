@@ -61,6 +61,13 @@ TEST_P(Pace, a_stream_leaves_in_bursts_at_the_rate_and_all_of_it) {
   EXPECT_LE(microseconds, 500 * 4096 / 1000 + 70);
 }
 
+TEST(PaceRate, follows_the_receive_buffer_within_limits) {
+  using engine::unreliable_pace::rate_for;
+  EXPECT_EQ(rate_for(2 * 212992), 106u) << "the kernel's own";
+  EXPECT_EQ(rate_for(64 << 20), 1000u);
+  EXPECT_EQ(rate_for(0), 50u);
+}
+
 TEST_P(Pace, a_few_messages_now_and_then_do_not_wait) {
   for (uint64_t i = 0; i < 10; ++i) {
     post(i, 4000);

@@ -28,6 +28,7 @@ class Source final : public Transport {
   int join_group(const wire::Gid&, uint32_t) override { return 0; }
   int leave_group(const wire::Gid&, uint32_t) override { return 0; }
   const Counters& counters() const override { return counters_; }
+  size_t receive_buffer() const override { return 4711; }
   std::string describe() const override { return "source"; }
   uint32_t description() const override { return 0; }
 

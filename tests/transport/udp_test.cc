@@ -271,6 +271,13 @@ TEST_F(Udp, a_released_path_sends_nothing) {
   EXPECT_EQ(sink.got.size(), 2u);
 }
 
+TEST_F(Udp, the_receive_buffer_is_the_kernels_figure) {
+  auto a = open(1);
+  const int wanted = 300'000;
+  ASSERT_EQ(setsockopt(group_[1], SOL_SOCKET, SO_RCVBUF, &wanted, sizeof wanted), 0);
+  EXPECT_EQ(a->receive_buffer(), 600'000u);
+}
+
 TEST_F(Udp, a_group_reaches_members_only) {
   auto a = open(1), b = open(2), c = open(3);
   const uint32_t netdev = if_nametoindex("d0");

@@ -23,8 +23,9 @@ namespace uroce::daemon {
 namespace {
 
 constexpr uint16_t kRocePort = 4791;
-// Nobody says how much of UC and UD was read: what lies here while the process waits for a CPU (32 ms of it at
-// the rate of a sender) is all that stands between it and the loss. Memory that nothing lies in costs nothing.
+// Nobody says how much of UC and UD was read: what lies here while the process waits for a CPU (32 ms of it
+// at the rate of a sender) is all that stands between it and the loss. Memory that nothing lies in costs
+// nothing.
 //
 // UROCE_RECEIVE_BUFFER=BYTES asks for another size: to see a program with the small buffers of other
 // machines.
