@@ -41,9 +41,9 @@ void provoke(const cm::Way& way) {
 std::optional<cm::LocalPort> CmHost::port_of(const wire::Gid& ip, uint32_t ifindex) const {
   std::optional<cm::LocalPort> found;
   devices_.for_each([&](uint32_t position) {
-    const DeviceFacts facts = devices_.facts(position);
-    for (size_t i = 0; i < facts.gids.size() && !found; ++i) {
-      const uroce_gid_entry& entry = facts.gids[i];
+    const std::span<const uroce_gid_entry> gids(registry_.device(position).gids);
+    for (size_t i = 0; i < gids.size() && !found; ++i) {
+      const uroce_gid_entry& entry = gids[i];
       if (std::memcmp(entry.gid, ip.raw.data(), sizeof entry.gid) != 0) continue;
       if (ifindex != 0 && entry.ifindex != ifindex) continue;
       found = cm::LocalPort{position, entry.ifindex, static_cast<uint8_t>(i)};
@@ -61,14 +61,16 @@ bool CmHost::is_own_address(const wire::Gid& ip, uint32_t ifindex) const {
 }
 
 cm::DeviceView CmHost::device(uint32_t position) const {
-  const DeviceFacts facts = devices_.facts(position);
-  return {facts.node_guid_be, facts.index, facts.mtu, 15};
+  constexpr uint8_t kAckDelay = 15;  // as query_device says
+  const DeviceRecord& record = registry_.device(position);
+  const netlink::Link* link = routes_.find_link(record.ifindex);
+  return {record.node_guid_be, record.index, link == nullptr ? uint8_t{0} : active_mtu(link->mtu), kAckDelay};
 }
 
 std::optional<wire::Gid> CmHost::first_address(bool ipv4) const {
   std::optional<wire::Gid> found;
   devices_.for_each([&](uint32_t position) {
-    for (const uroce_gid_entry& entry : devices_.facts(position).gids) {
+    for (const uroce_gid_entry& entry : registry_.device(position).gids) {
       wire::Gid gid;
       std::memcpy(gid.raw.data(), entry.gid, sizeof entry.gid);
       if (!found && !gid.is_zero() && gid.is_ipv4() == ipv4 && !gid.is_link_local()) found = gid;

@@ -10,7 +10,8 @@ namespace uroce::daemon {
 
 class CmHost final : public cm::Host {
  public:
-  CmHost(DeviceSet& devices, netlink::RouteTable& routes) : devices_(devices), routes_(routes) {}
+  CmHost(Registry& registry, DeviceSet& devices, netlink::RouteTable& routes)
+      : registry_(registry), devices_(devices), routes_(routes) {}
 
   std::optional<cm::LocalPort> port_of(const wire::Gid& ip, uint32_t ifindex) const override;
   bool is_own_address(const wire::Gid& ip, uint32_t ifindex) const override;
@@ -22,6 +23,7 @@ class CmHost final : public cm::Host {
   cm::PortTable::Range ephemeral_ports() const override;
 
  private:
+  Registry& registry_;
   DeviceSet& devices_;
   netlink::RouteTable& routes_;
 };

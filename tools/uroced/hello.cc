@@ -101,7 +101,7 @@ int Hello::take_role(uint32_t connection, const uroce_hello& hello, Handout& han
 }
 
 int Hello::open_rdma_cm(uint32_t connection, Handout& handout, std::string& why) {
-  if (registry_.connection(connection).role != 0) return 0;  // said again after the worker's restart
+  // Also when it is said again, after the worker's restart: the client has not seen the first one.
   handout.channel_end = rdma_cm_.open_channel(connection, why);
   if (handout.channel_end) return 0;
   why = "cannot open an rdma_cm channel: " + why;

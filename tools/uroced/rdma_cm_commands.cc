@@ -162,7 +162,7 @@ int RdmaCmServer::get_event(Call& call) {
   if (call.channel.events.empty()) return EAGAIN;
   if (call.room < sizeof(rdma_ucm_event_resp)) {
     ++call.channel.owed;
-    pay(call.connection, call.channel);
+    pay(call.channel);
     return ENOSPC;
   }
   const Queued queued = call.channel.events.front();

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 #include "tools/uroced/rdma_cm_server.h"
 
-#include <sys/random.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <new>
+#include <random>
 
 #include "tools/uroced/log.h"
 
@@ -16,10 +16,8 @@ namespace uroce::daemon {
 namespace {
 
 uint64_t random_seed() {
-  uint64_t seed = 0;
-  if (getrandom(&seed, sizeof seed, 0) != sizeof seed)
-    seed = static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
-  return seed;
+  std::random_device source;
+  return static_cast<uint64_t>(source()) << 32 | source();
 }
 
 }  // namespace
@@ -30,7 +28,8 @@ RdmaCmServer::RdmaCmServer(Loop& loop, Registry& registry, KeeperLine& keeper, C
       registry_(registry),
       keeper_(keeper),
       connections_(connections),
-      host_(devices, routes),
+      answers_(registry, connections),
+      host_(registry, devices, routes),
       cm_(host_, random_seed()),
       gsi_(
           loop, slots,
@@ -120,7 +119,7 @@ void RdmaCmServer::add_channel(uint32_t connection, Fd far_end) {
           if (channels_.count(connection) != 0) connections_.close(connection, "its rdma_cm file was closed");
         });
       },
-      [this, connection] { pay(connection, channels_[connection]); });
+      [this, connection] { pay(channels_[connection]); });
 }
 
 void RdmaCmServer::close_channel(uint32_t connection) {
@@ -205,10 +204,10 @@ void RdmaCmServer::enqueue(uint32_t connection, const Queued& queued) {
   Channel& channel = channels_[connection];
   channel.events.push_back(queued);
   ++channel.owed;
-  pay(connection, channel);
+  pay(channel);
 }
 
-void RdmaCmServer::pay(uint32_t, Channel& channel) {
+void RdmaCmServer::pay(Channel& channel) {
   while (channel.owed > 0) {
     char bytes[64] = {};
     const size_t count = std::min<size_t>(channel.owed, sizeof bytes);
@@ -223,35 +222,21 @@ void RdmaCmServer::pay(uint32_t, Channel& channel) {
 // ---- commands
 
 void RdmaCmServer::on_command(uint32_t connection, const Message& message) {
-  const ConnectionRecord& client = registry_.connection(connection);
-  if (client.has_reply != 0 && client.seq == message.header.seq) {
-    // Answered before: by an earlier worker, then the answer may not have left.
-    if (!connections_.was_answered(connection, message.header.seq)) send_stored(connection, message.header);
-    return;
+  const Answers::Request request = answers_.begin(connection, message);
+  if (request == Answers::Request::answered) return;
+  if (request != Answers::Request::send_again) {
+    std::vector<std::byte> reply;
+    int error = EIO;
+    try {
+      if (request == Answers::Request::fresh) error = execute(connection, message, reply);
+    } catch (const std::bad_alloc&) {
+      error = ENOMEM;
+    }
+    answers_.store(connection, message.header.seq, error, reply);
+    answers_.finish();
   }
-  std::vector<std::byte> reply;
-  int error;
-  try {
-    error = execute(connection, message, reply);
-  } catch (const std::bad_alloc&) {
-    error = ENOMEM;
-  }
-  if (error == 0 && reply.size() > kStoredReplyBytes) error = EIO;  // no command has such a long one
-  if (error != 0) reply.clear();
-  ConnectionRecord& answered = registry_.edit(client);
-  answered.has_reply = 1;
-  answered.seq = message.header.seq;
-  answered.status = error;
-  answered.reply_bytes = static_cast<uint32_t>(reply.size());
-  if (!reply.empty()) std::memcpy(answered.reply, reply.data(), reply.size());
-  send_stored(connection, message.header);
+  answers_.send(connection, message.header);
   flush();
-}
-
-void RdmaCmServer::send_stored(uint32_t connection, const uroce_msg& request) {
-  const ConnectionRecord& client = registry_.connection(connection);
-  connections_.reply(connection, request, client.status,
-                     {reinterpret_cast<const std::byte*>(client.reply), client.reply_bytes});
 }
 
 int RdmaCmServer::execute(uint32_t connection, const Message& message, std::vector<std::byte>& reply) {

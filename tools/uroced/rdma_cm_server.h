@@ -20,6 +20,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "tools/uroced/answers.h"
 #include "tools/uroced/cm/rdma_cm.h"
 #include "tools/uroced/cm_host.h"
 #include "tools/uroced/connections.h"
@@ -74,8 +75,7 @@ class RdmaCmServer {
   static Handler handler_of(uint32_t command);
 
   int execute(uint32_t connection, const Message& message, std::vector<std::byte>& reply);
-  void send_stored(uint32_t connection, const uroce_msg& request);
-  // 0 or errno; the record of a live identifier of this channel. `closing` ones are refused with EIO.
+  // 0 or errno: a live identifier of this channel; those whose device is gone are refused with EIO.
   int check(const Call& call, uint32_t id, bool may_be_closing = false) const;
   // Some requests end in padding that a program need not write.
   template <typename Request>
@@ -129,7 +129,7 @@ class RdmaCmServer {
   void flush();
   void deliver(const cm::IdEvent& event);
   void enqueue(uint32_t connection, const Queued& queued);
-  void pay(uint32_t connection, Channel& channel);
+  void pay(Channel& channel);
   // Takes out the events that `matches` says yes to; what was sent for them is in the result.
   template <typename Matches>
   uint32_t withdraw(Channel& channel, Matches&& matches);
@@ -138,6 +138,7 @@ class RdmaCmServer {
   Registry& registry_;
   KeeperLine& keeper_;
   Connections& connections_;
+  Answers answers_;
   CmHost host_;
   cm::RdmaCm cm_;
   Gsi gsi_;

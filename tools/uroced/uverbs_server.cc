@@ -11,50 +11,31 @@ namespace uroce::daemon {
 
 namespace {
 
-constexpr uint32_t kMostCrashes = 2;
-
 struct Outcome {
   int error = 0;
   bool makes_async_pair = false;
   std::vector<std::byte> reply;
+  std::string sentence;  // why there is an error
 };
-
-// As long as a stored reply may be.
-std::vector<std::byte> bytes_of(const std::string& text) {
-  const auto bytes = std::as_bytes(std::span(text));
-  return {bytes.begin(),
-          bytes.begin() + static_cast<std::ptrdiff_t>(std::min<size_t>(bytes.size(), kStoredReplyBytes))};
-}
 
 }  // namespace
 
 void UverbsServer::on_command(uint32_t connection, const Message& message) {
-  const ConnectionRecord& record = registry_.connection(connection);
-  if (record.has_reply != 0 && record.seq == message.header.seq) {
-    // Answered before. By an earlier worker, then the answer may not have left; by this one, then it is on
-    // its way.
-    if (!connections_.was_answered(connection, message.header.seq)) send_stored(connection, message.header);
-    return;
+  const Answers::Request request = answers_.begin(connection, message);
+  if (request == Answers::Request::answered) return;
+  if (request != Answers::Request::send_again) {
+    execute(connection, message, request == Answers::Request::deadly);
+    answers_.finish();
   }
-  execute(connection, message);
   send_stored(connection, message.header);
 }
 
-void UverbsServer::execute(uint32_t connection, const Message& message) {
-  ConnectionRecord& record = registry_.edit(registry_.connection(connection));
-  registry_.edit(registry_.state().in_flight_seq) = message.header.seq;
-  registry_.edit(registry_.state().in_flight_connection) = connection;
-
+void UverbsServer::execute(uint32_t connection, const Message& message, bool refused) {
+  const ConnectionRecord& record = registry_.connection(connection);
   Outcome outcome;
-  std::vector<std::byte> sentence;
   Command command;
   registry_.begin();
-  if (record.crashes >= kMostCrashes) {
-    spdlog::error("a request of process {} has ended {} workers and is refused", record.pid, record.crashes);
-    outcome.error = EIO;
-  } else {
-    outcome.error = parse_command(message.payload, uverbs_shapes(), command);
-  }
+  outcome.error = refused ? EIO : parse_command(message.payload, uverbs_shapes(), command);
   if (outcome.error == 0) {
     CommandReply reply(command);
     UverbsCall call{registry_,           host_,       connection,
@@ -66,43 +47,33 @@ void UverbsServer::execute(uint32_t connection, const Message& message) {
       outcome.error = ENOMEM;
     }
     outcome.reply = reply.bytes();
-    sentence = bytes_of(call.why);
+    outcome.sentence = call.why;
     outcome.makes_async_pair = call.makes_async_pair;
   }
-  if (outcome.error == 0 && outcome.reply.size() > kStoredReplyBytes)
-    outcome.error = EIO;  // no command has such a long one
+  if (outcome.error == 0 && outcome.reply.size() > kStoredReplyBytes) outcome.error = EIO;
   if (outcome.error != 0) {
     registry_.roll_back();
     registry_.begin();
-    outcome.reply = sentence;
-    outcome.makes_async_pair = false;
   }
-  ConnectionRecord& answered = registry_.edit(registry_.connection(connection));
-  answered.has_reply = 1;
-  answered.seq = message.header.seq;
-  answered.status = outcome.error;
-  answered.makes_async_pair = outcome.makes_async_pair ? 1 : 0;
-  answered.reply_bytes = static_cast<uint32_t>(outcome.reply.size());
-  if (!outcome.reply.empty()) std::memcpy(answered.reply, outcome.reply.data(), outcome.reply.size());
-  answered.crashes = 0;
+  answers_.store(connection, message.header.seq, outcome.error,
+                 outcome.error == 0 ? std::span<const std::byte>(outcome.reply)
+                                    : std::as_bytes(std::span(outcome.sentence)));
+  if (outcome.error == 0) registry_.edit(record.makes_async_pair) = outcome.makes_async_pair ? 1 : 0;
   registry_.commit();
-  registry_.edit(registry_.state().in_flight_connection) = 0;
 }
 
 void UverbsServer::send_stored(uint32_t connection, const uroce_msg& request) {
   const ConnectionRecord& record = registry_.connection(connection);
-  const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(record.reply),
-                                         record.reply_bytes);
-  if (record.makes_async_pair == 0) return connections_.reply(connection, request, record.status, bytes);
+  if (record.makes_async_pair == 0) return answers_.send(connection, request);
   // Also when it is repeated: the client has not seen the first pair.
   AsyncEvents::Pair pair;
   if (!events_.make_pair(record.slot, pair)) {
     spdlog::warn("process {} gets no asynchronous events: {}", record.pid, std::strerror(errno));
-    const std::string text = "uroced has no descriptor left for asynchronous events";
-    return connections_.reply(connection, request, ENOMEM, std::as_bytes(std::span(text)));
+    return answers_.refuse(connection, request, ENOMEM,
+                           "uroced has no descriptor left for asynchronous events");
   }
   const int ends[] = {pair.program_end.get(), pair.far_end.get()};
-  connections_.reply(connection, request, record.status, bytes, ends);
+  answers_.send(connection, request, ends);
 }
 
 }  // namespace uroce::daemon
