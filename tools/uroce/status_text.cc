@@ -9,6 +9,16 @@ using nlohmann::json;
 
 namespace {
 
+// Those that are not 0.
+std::string counters_text(const json& values) {
+  std::string out;
+  for (const auto& [name, value] : values.items()) {
+    if (value.is_number_integer() && value.get<uint64_t>() != 0)
+      out += fmt::format("{}{} {}", out.empty() ? "" : ", ", name, value.get<uint64_t>());
+  }
+  return out;
+}
+
 std::string device_text(const json& device) {
   std::string out =
       fmt::format("\n{}: {} on {}, {}, active MTU {}, {}, transport {}\n", device.value("name", "?"),
@@ -18,13 +28,7 @@ std::string device_text(const json& device) {
     out += fmt::format("  GID {:<3} {}  {} ({})\n", gid.value("index", 0), gid.value("gid", "?"),
                        gid.value("address", "?"), gid.value("netdev", "?"));
   }
-  const json values = device.value("counters", json::object());
-  std::string counters;
-  for (const auto& [name, value] : values.items()) {
-    if (value.is_number_integer() && value.get<uint64_t>() != 0) {
-      counters += fmt::format("{}{} {}", counters.empty() ? "" : ", ", name, value.get<uint64_t>());
-    }
-  }
+  const std::string counters = counters_text(device.value("counters", json::object()));
   if (!counters.empty()) out += "  " + counters + "\n";
   return out;
 }
@@ -68,6 +72,8 @@ std::string status_text(const json& status) {
   const json contexts = status.value("contexts", json::array());
   if (!contexts.empty()) out += "\nprograms:\n";
   for (const json& context : contexts) out += context_text(context);
+  const std::string manager = counters_text(status.value("connection_manager", json::object()));
+  if (!manager.empty()) out += "\nconnection manager: " + manager + "\n";
   const json warnings = status.value("warnings", json::array());
   if (!warnings.empty()) out += "\n";
   for (const json& warning : warnings) {

@@ -156,6 +156,7 @@ json Admin::status(const json& request) const {
                  {"no_such_slot", broker.no_such_slot},
                  {"not_taken", broker.not_taken},
                  {"malformed", broker.malformed}}},
+               {"connection_manager", connection_manager()},
                {"control_slot_dropped", slots_.dropped_by_control_slot()},
                {"warnings", warnings()}};
   devices.tell_next(told);
@@ -205,6 +206,22 @@ json Admin::context_status(uint32_t slot) const {
           {"device_gone", context.fatal != 0},
           {"transport", contexts_.page(slot).transport_text()},
           {"objects", objects}};
+}
+
+json Admin::connection_manager() const {
+  const cm::IbCm::Counters& mads = rdma_cm_.manager().counters();
+  const Gsi::Counters& gsi = rdma_cm_.gsi_counters();
+  return {{"identifiers", rdma_cm_.manager().count()},
+          {"received", mads.received},
+          {"sent", mads.sent},
+          {"retransmitted", mads.retransmitted},
+          {"duplicates", mads.duplicates},
+          {"malformed", mads.malformed},
+          {"unexpected", mads.unexpected},
+          {"stale", mads.stale},
+          {"no_resources", mads.no_resources},
+          {"not_for_qp1", gsi.not_for_gsi},
+          {"foreign_address", gsi.foreign_address}};
 }
 
 json Admin::warnings() const {

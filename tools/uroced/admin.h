@@ -21,19 +21,22 @@
 #include <string_view>
 
 #include "tools/uroced/broker.h"
+#include "tools/uroced/rdma_cm_server.h"
 
 namespace uroce::daemon {
 
 class Admin {
  public:
   Admin(Registry& registry, Connections& connections, DeviceSet& devices, Contexts& contexts,
-        SlotGroup& slots, Broker& broker, std::function<void(const std::string&)> leave)
+        SlotGroup& slots, Broker& broker, RdmaCmServer& rdma_cm,
+        std::function<void(const std::string&)> leave)
       : registry_(registry),
         connections_(connections),
         devices_(devices),
         contexts_(contexts),
         slots_(slots),
         broker_(broker),
+        rdma_cm_(rdma_cm),
         leave_(std::move(leave)) {}
 
   std::string answer(std::string_view request, uint32_t pid);
@@ -43,6 +46,7 @@ class Admin {
   nlohmann::json status(const nlohmann::json& request) const;
   nlohmann::json device_status(uint32_t position) const;
   nlohmann::json context_status(uint32_t slot) const;
+  nlohmann::json connection_manager() const;
   nlohmann::json warnings() const;
   nlohmann::json doctor_facts() const;
   nlohmann::json add_link(const nlohmann::json& request);
@@ -55,6 +59,7 @@ class Admin {
   Contexts& contexts_;
   SlotGroup& slots_;
   Broker& broker_;
+  RdmaCmServer& rdma_cm_;
   std::function<void(const std::string&)> leave_;
 };
 

@@ -88,6 +88,8 @@ class RdmaCm {
     for (const auto& [number, id] : ids_) visit(id);
   }
 
+  size_t count() const { return ids_.size(); }
+
   // ---- the world
   void on_mad(Time now, const Route& from, std::span<const std::byte> mad);
   void on_deadline(Time now);
