@@ -9,16 +9,18 @@ from world import World, expect, wait_until
 V4, V6 = ("10.77.0.1", "10.77.0.2"), ("fd77::1", "fd77::2")
 
 
-def listening(host, what="LISTEN"):
-    """Whether an identifier waits for connections: wildcards are on no device, so the socket tells nothing."""
-    return what in host.run("rdma", "resource", "show", "cm_id").out
+def listeners(host):
+    return host.status().get("connection_manager", {}).get("listeners", 0)
 
 
-def serve(host, *command, settle=0.7, **options):
-    # A listener on the wildcard address shows nowhere; clients come when the program had time to get there.
+def serve(host, *command, ready=None, **options):
+    """Starts a server and waits until it listens, or until `ready` says so."""
+    before = listeners(host)
     process = host.start(*command, **options)
-    time.sleep(settle)
-    expect(process.running(), f"{command[0]} ended early: {process.wait().out if not process.running() else ''}")
+    ready = ready or (lambda: listeners(host) > before)
+    wait_until(lambda: not process.running() or ready(), f"{command[0]} listens")
+    if not process.running():
+        expect(False, f"{command[0]} ended early: {process.wait().out}")
     return process
 
 
@@ -89,7 +91,8 @@ def udaddy():
 def mckey():
     with World() as w:
         for group, own, far in (("239.1.2.3", V4[0], V4[1]), ("ff0e::4", V6[0], V6[1])):
-            receiver = serve(w.a, "mckey", "-m", group, "-b", own, "-C", "10")
+            receiver = serve(w.a, "mckey", "-m", group, "-b", own, "-C", "10",
+                             ready=lambda: group in w.a.sh("ip", "maddress"))
             w.b.run("mckey", "-m", group, "-b", far, "-s", "-C", "10").ok()
             receiver.wait(20).ok()
 

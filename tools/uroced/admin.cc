@@ -211,7 +211,10 @@ json Admin::context_status(uint32_t slot) const {
 json Admin::connection_manager() const {
   const cm::IbCm::Counters& mads = rdma_cm_.manager().counters();
   const Gsi::Counters& gsi = rdma_cm_.gsi_counters();
+  size_t listeners = 0;
+  rdma_cm_.manager().for_each([&](const cm::CmId& id) { listeners += id.state == cm::IdState::listen; });
   return {{"identifiers", rdma_cm_.manager().count()},
+          {"listeners", listeners},
           {"received", mads.received},
           {"sent", mads.sent},
           {"retransmitted", mads.retransmitted},
