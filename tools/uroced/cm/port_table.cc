@@ -6,10 +6,18 @@
 
 namespace uroce::cm {
 
-const std::vector<PortUser>& PortTable::users(uint16_t space, uint16_t port) const {
-  static const std::vector<PortUser> nobody;
+namespace {
+
+// Link-local addresses are the same only on the same netdev.
+bool same_address(const Address& a, const Address& b) {
+  return a.ip == b.ip && (!a.ip.is_link_local() || a.scope == b.scope);
+}
+
+}  // namespace
+
+std::span<const PortUser> PortTable::users(uint16_t space, uint16_t port) const {
   const auto found = ports_.find({space, port});
-  return found == ports_.end() ? nobody : found->second;
+  return found == ports_.end() ? std::span<const PortUser>() : found->second;
 }
 
 int PortTable::conflict(uint16_t space, const PortUser& user, bool reuse) const {
@@ -18,7 +26,7 @@ int PortTable::conflict(uint16_t space, const PortUser& user, bool reuse) const 
     if (user.own_family_only && other.own_family_only && user.address.family != other.address.family)
       continue;
     if (user.address.is_any() || other.address.is_any()) return EADDRNOTAVAIL;
-    if (user.address.ip == other.address.ip && user.address.scope == other.address.scope) return EADDRINUSE;
+    if (same_address(user.address, other.address)) return EADDRINUSE;
   }
   return 0;
 }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -36,7 +37,7 @@ class PortTable {
   void give_back(uint16_t space, uint16_t port, uint32_t id);
 
   // The listener's candidates.
-  const std::vector<PortUser>& users(uint16_t space, uint16_t port) const;
+  std::span<const PortUser> users(uint16_t space, uint16_t port) const;
   // Of one that has the port: what it has agreed to has changed, or its address was chosen.
   void update(uint16_t space, const PortUser& user);
 
