@@ -75,7 +75,12 @@ int check(const TypeRule& rule, ibv_qp_init_attr_ex& wanted) {
       cap.max_inline_data > UROCE_MAX_INLINE) {
     return EINVAL;
   }
-  if (rule.send_cq) cap.max_send_wr = std::max(cap.max_send_wr, 1u);
+  if (rule.send_cq) {
+    cap.max_send_wr = std::max(cap.max_send_wr, 1u);
+    // A request has that room anyway, and programs (rdma_xclient) post inline what they never asked for.
+    const auto list_bytes = static_cast<uint32_t>(cap.max_send_sge * sizeof(engine::SgEntry));
+    cap.max_inline_data = std::max(cap.max_inline_data, list_bytes);
+  }
   if (rule.recv_cq && wanted.srq == nullptr) cap.max_recv_wr = std::max(cap.max_recv_wr, 1u);
   return 0;
 }
@@ -103,7 +108,7 @@ void fill_public_part(QueuePair& qp, const ibv_qp_init_attr_ex& wanted,
                       const ib_uverbs_create_qp_resp& response) {
   qp.base.context = qp.owner->base();
   qp.base.qp_context = wanted.qp_context;
-  qp.base.pd = qp.type != engine::QpType::xrc_target ? wanted.pd : nullptr;
+  qp.base.pd = wanted.pd;  // also of an XRC target, where librdmacm looks for the domain of the connection
   qp.base.send_cq = wanted.send_cq;
   qp.base.recv_cq = wanted.recv_cq;
   qp.base.srq = wanted.srq;
@@ -122,7 +127,7 @@ int create_in_engine(QueuePair& qp) {
   engine::QpConfig config;
   config.qpn = wire::Qpn(qp.base.qp_num);
   config.type = qp.type;
-  config.pd = qp.base.pd != nullptr ? ProtectionDomain::of(qp.base.pd).number() : 0;
+  if (qp.type != engine::QpType::xrc_target) config.pd = ProtectionDomain::of(qp.base.pd).number();
   if (qp.send_cq() != nullptr) config.send_cq = qp.send_cq()->ring;
   if (qp.recv_cq() != nullptr) config.recv_cq = qp.recv_cq()->ring;
   if (qp.base.srq != nullptr) config.srq = SharedReceiveQueue::of(qp.base.srq).queue;

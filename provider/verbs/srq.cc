@@ -125,9 +125,14 @@ ibv_srq* create_srq_ex(ibv_context* base, ibv_srq_init_attr_ex* attributes) {
   const auto type =
       (attributes->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) != 0 ? attributes->srq_type : IBV_SRQT_BASIC;
   if (type != IBV_SRQT_BASIC && type != IBV_SRQT_XRC) return fail(EOPNOTSUPP);
-  if ((attributes->comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0 || !limits_are_legal(attributes->attr))
+  if ((attributes->comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0 || attributes->pd == nullptr ||
+      !limits_are_legal(attributes->attr)) {
     return fail(EINVAL);
-  if (type == IBV_SRQT_XRC && (attributes->comp_mask & xrc_needs) != xrc_needs) return fail(EINVAL);
+  }
+  if (type == IBV_SRQT_XRC && ((attributes->comp_mask & xrc_needs) != xrc_needs ||
+                               attributes->xrcd == nullptr || attributes->cq == nullptr)) {
+    return fail(EINVAL);
+  }
 
   ProtectionDomain& pd = ProtectionDomain::of(attributes->pd);
   auto srq = std::make_unique<SharedReceiveQueue>();

@@ -38,6 +38,22 @@ TEST_F(Limits, queue_pair) {
   EXPECT_EQ(error_of({1, 1, 1, 1, 1u << 20}), EINVAL);
 }
 
+// Programs (rdma_xclient) post inline what a gather list's room holds, without having asked for inline data.
+TEST_F(Limits, a_request_has_the_room_of_its_gather_list_for_inline_data) {
+  const Cq of_it = cq();
+  ibv_qp_init_attr init = init_attributes(IBV_QPT_RC, of_it.get());
+  for (const uint32_t pieces : {1u, 4u, static_cast<uint32_t>(limits.max_sge)}) {
+    init.cap = {8, 8, pieces, 1, 0};
+    const Qp made(ibv_create_qp(pd.get(), &init));
+    ASSERT_NE(made, nullptr);
+    EXPECT_GE(init.cap.max_inline_data, pieces * sizeof(ibv_sge));
+    ibv_qp_attr attributes{};
+    ibv_qp_init_attr told{};
+    ASSERT_EQ(ibv_query_qp(made.get(), &attributes, IBV_QP_CAP, &told), 0);
+    EXPECT_EQ(told.cap.max_inline_data, init.cap.max_inline_data);
+  }
+}
+
 TEST_F(Limits, receive_capabilities_beside_a_shared_queue_are_ignored) {
   ibv_srq_init_attr srq_init{};
   srq_init.attr = {.max_wr = 4, .max_sge = 1, .srq_limit = 0};

@@ -137,6 +137,42 @@ TEST_F(Xrc, a_target_lives_until_its_last_handle_goes) {
   other.reset();
 }
 
+// librdmacm names the domain to a target and makes the queue in the domain that the target then shows.
+TEST_F(Xrc, a_target_shows_the_protection_domain_that_it_was_given) {
+  ibv_qp_init_attr_ex init{};
+  init.qp_type = IBV_QPT_XRC_RECV;
+  init.comp_mask = IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_PD;
+  init.xrcd = domain.get();
+  init.pd = pd.get();
+  const Qp given(ibv_create_qp_ex(context, &init));
+  ASSERT_NE(given, nullptr);
+  EXPECT_EQ(given->pd, pd.get());
+  EXPECT_EQ(target->pd, nullptr);
+}
+
+TEST_F(Xrc, a_queue_without_its_parts_is_refused) {
+  ibv_srq_init_attr_ex whole{};
+  whole.attr = {.max_wr = 16, .max_sge = 1, .srq_limit = 0};
+  whole.comp_mask =
+      IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+  whole.srq_type = IBV_SRQT_XRC;
+  whole.pd = pd.get();
+  whole.xrcd = domain.get();
+  whole.cq = queue.get();
+  const auto refused = [this](ibv_srq_init_attr_ex init) {
+    errno = 0;
+    return Srq(ibv_create_srq_ex(context, &init)) == nullptr && errno == EINVAL;
+  };
+  EXPECT_FALSE(refused(whole));
+  ibv_srq_init_attr_ex without = whole;
+  without.pd = nullptr;
+  EXPECT_TRUE(refused(without));
+  without = whole, without.xrcd = nullptr;
+  EXPECT_TRUE(refused(without));
+  without = whole, without.cq = nullptr;
+  EXPECT_TRUE(refused(without));
+}
+
 TEST_F(Xrc, a_target_takes_no_requests) {
   ibv_sge list = sge(0, 8);
   EXPECT_EQ(post(target.get(), send_wr(IBV_WR_SEND, &list)), EINVAL);
