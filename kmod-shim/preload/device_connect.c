@@ -17,6 +17,6 @@ int device_connect(void) {
 }
 
 int device_refused(int error, const struct uroce_hello_reply* reply) {
-  if (error == EPERM || error == ENOMEM) refusal_tell(reply->text);
+  if (error == EPERM || error == EMFILE) refusal_tell(reply->text);
   return error > 0 ? -error : -EIO;
 }

@@ -22,7 +22,8 @@ static int say_hello(struct rdma_cm_channel* channel) {
   if (error != 0) return device_refused(-error, &told);
   if (reply.far_end >= 0) raw_close(reply.far_end);
   channel->number = told.channel;
-  return reply.program_end >= 0 ? reply.program_end : -EIO;
+  // A descriptor gets lost where the program's table of them is full.
+  return reply.program_end >= 0 ? reply.program_end : -EMFILE;
 }
 
 int rdma_cm_open(void) {

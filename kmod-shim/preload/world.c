@@ -47,6 +47,7 @@ static void refuse(struct world* out, const struct ucred* owner, const char* tex
 // 0, or a positive errno: ECONNREFUSED when there is no daemon of that name, EAGAIN when it makes way.
 static int ask_daemon(uint32_t name_uid, struct world* out) {
   struct ucred owner;
+  out->daemon_uid = UINT32_MAX;  // nobody's: who does not accept may be a stranger
   const int fd = daemon_connect_to(name_uid, &owner);
   if (fd < 0) return -fd;
   out->daemon_uid = owner.uid;

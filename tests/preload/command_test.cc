@@ -11,13 +11,13 @@
 #include <unistd.h>
 
 #include <cstring>
-#include <functional>
 #include <optional>
 #include <thread>
 #include <vector>
 
 #include "tests/preload/device.h"
 #include "tests/preload/fake_daemon.h"
+#include "tests/preload/program.h"
 
 namespace uroce::preload_test {
 namespace {
@@ -136,15 +136,6 @@ int get_context(int fd) {
   uint64_t response[3] = {};
   command.request.response = reinterpret_cast<uintptr_t>(response);
   return write(fd, &command, sizeof command) == static_cast<ssize_t>(sizeof command) ? 0 : errno;
-}
-
-// Exit status of `work` in a forked child.
-int in_child(const std::function<int()>& work) {
-  const pid_t child = fork();
-  if (child == 0) _exit(work());
-  int status = -1;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 TEST(CommandsAlone, get_context__the_reason_of_a_refusal_is_told_and_the_errno_is_uroceds) {

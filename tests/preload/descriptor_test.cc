@@ -22,6 +22,7 @@
 
 #include "tests/preload/device.h"
 #include "tests/preload/fake_daemon.h"
+#include "tests/preload/program.h"
 
 namespace uroce::preload_test {
 namespace {
@@ -29,28 +30,6 @@ namespace {
 class Descriptors : public ::testing::Test {
  protected:
   void SetUp() override { ASSERT_TRUE(device_.is_open()); }
-
-  // A regular file at the number `fd`, which must be free.
-  static std::string make_file_at(int fd) {
-    char name[] = "/tmp/uroce-preload-file-XXXXXX";
-    const int made = mkstemp(name);
-    if (made != fd) {
-      EXPECT_EQ(dup2(made, fd), fd);
-      close(made);
-    }
-    return name;
-  }
-  static void expect_file_takes_writes(int fd, const std::string& name) {
-    ib_uverbs_cmd_hdr looks_like_a_command{IB_USER_VERBS_CMD_ALLOC_PD, 4, 2};
-    EXPECT_EQ(write(fd, &looks_like_a_command, sizeof looks_like_a_command),
-              static_cast<ssize_t>(sizeof looks_like_a_command));
-    struct stat st;
-    ASSERT_EQ(fstat(fd, &st), 0);
-    EXPECT_TRUE(S_ISREG(st.st_mode));
-    EXPECT_EQ(st.st_size, static_cast<off_t>(sizeof looks_like_a_command));
-    close(fd);
-    unlink(name.c_str());
-  }
 
   FakeDaemon daemon_;
   Device device_;

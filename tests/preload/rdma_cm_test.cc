@@ -3,33 +3,24 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/uio.h>
-#include <sys/wait.h>
 
 #include <atomic>
 #include <cstring>
-#include <functional>
 #include <numeric>
 #include <optional>
 #include <thread>
 
 #include "tests/preload/cm_channel.h"
 #include "tests/preload/fake_daemon.h"
+#include "tests/preload/program.h"
 
 namespace uroce::preload_test {
 namespace {
-
-// The wait status of a child that says true at the end.
-int in_child(const std::function<bool()>& body) {
-  const pid_t child = fork();
-  if (child == 0) _exit(body() ? 0 : 1);
-  int status = -1;
-  waitpid(child, &status, 0);
-  return status;
-}
 
 class RdmaCm : public ::testing::Test {
  protected:
@@ -43,12 +34,23 @@ class RdmaCm : public ::testing::Test {
 
 // In a child: the daemon's thread takes numbers of this process too.
 TEST_F(RdmaCm, open__gives_the_lowest_number) {
-  EXPECT_EQ(in_child([] {
-              const int lowest = dup(0);
-              close(lowest);
-              return CmChannel().fd() == lowest;
-            }),
-            0);
+  EXPECT_TRUE(child_says([] {
+    const int lowest = dup(0);
+    close(lowest);
+    return CmChannel().fd() == lowest;
+  }));
+}
+
+// There is a number for the connection, and none for what comes with uroced's answer.
+TEST_F(RdmaCm, open__with_a_full_table_is_EMFILE) {
+  EXPECT_TRUE(child_says([] {
+    const int lowest = dup(0);
+    close(lowest);
+    const rlimit one_more{static_cast<rlim_t>(lowest) + 1, static_cast<rlim_t>(lowest) + 1};
+    if (setrlimit(RLIMIT_NOFILE, &one_more) != 0) return false;
+    if (open("/dev/infiniband/rdma_cm", O_RDWR) != -1 || errno != EMFILE) return false;
+    return dup(0) == lowest;
+  }));
 }
 
 TEST_F(RdmaCm, open__with_the_flags_asked_for) {
@@ -243,13 +245,12 @@ TEST_F(RdmaCm, migrate__in_both_directions_at_once) {
 
 TEST_F(RdmaCm, fork__the_child_is_refused_and_can_open_its_own) {
   const auto id = channel_.create_id();
-  EXPECT_EQ(in_child([&] {
-              if (channel_.listen(1) != EACCES || channel_.get_event() || errno != EACCES) return false;
-              CmChannel own;
-              if (!own.create_id() || own.migrate_from(channel_.fd(), *id)) return false;
-              return errno == EACCES;
-            }),
-            0);
+  EXPECT_TRUE(child_says([&] {
+    if (channel_.listen(1) != EACCES || channel_.get_event() || errno != EACCES) return false;
+    CmChannel own;
+    if (!own.create_id() || own.migrate_from(channel_.fd(), *id)) return false;
+    return errno == EACCES;
+  }));
   EXPECT_EQ(channel_.destroy_id(*id), 0u);
 }
 
@@ -278,20 +279,8 @@ TEST_F(RdmaCm, dup2__over_a_channel_leads_to_the_new_one) {
 TEST_F(RdmaCm, number__that_is_used_again_is_not_ours) {
   const int number = channel_.fd();
   syscall(SYS_close, number);
-  char name[] = "/tmp/uroce-preload-file-XXXXXX";
-  const int made = mkstemp(name);
-  if (made != number) {
-    ASSERT_EQ(dup2(made, number), number);
-    close(made);
-  }
-  const rdma_ucm_cmd_hdr looks_like_a_command{RDMA_USER_CM_CMD_LISTEN, 0, 0};
-  EXPECT_EQ(write(number, &looks_like_a_command, sizeof looks_like_a_command),
-            static_cast<ssize_t>(sizeof looks_like_a_command));
-  struct stat st;
-  ASSERT_EQ(fstat(number, &st), 0);
-  EXPECT_TRUE(S_ISREG(st.st_mode));
-  EXPECT_EQ(st.st_size, static_cast<off_t>(sizeof looks_like_a_command));
-  unlink(name);
+  channel_.use(-1);
+  expect_file_takes_writes(number, make_file_at(number));
 }
 
 TEST_F(RdmaCm, kept_connection__goes_with_the_channel) {
@@ -311,8 +300,15 @@ TEST_F(RdmaCm, kept_connection__that_the_program_has_closed_is_EIO) {
 TEST_F(RdmaCm, refusal__the_errno_of_open_is_uroceds) {
   daemon_.refuse(UROCE_ROLE_RDMA_CM, EPERM, "this daemon is another user's");
   testing::internal::CaptureStderr();
-  EXPECT_EQ(in_child([] { return open("/dev/infiniband/rdma_cm", O_RDWR) == -1 && errno == EPERM; }), 0);
+  EXPECT_TRUE(child_says([] { return open("/dev/infiniband/rdma_cm", O_RDWR) == -1 && errno == EPERM; }));
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "uroce: this daemon is another user's\n");
+}
+
+TEST_F(RdmaCm, refusal__who_has_no_descriptor_left_is_told) {
+  daemon_.refuse(UROCE_ROLE_RDMA_CM, EMFILE, "the keeper process has no descriptor left");
+  testing::internal::CaptureStderr();
+  EXPECT_TRUE(child_says([] { return open("/dev/infiniband/rdma_cm", O_RDWR) == -1 && errno == EMFILE; }));
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "uroce: the keeper process has no descriptor left\n");
 }
 
 TEST(RdmaCmAlone, daemon_dies__EIO_and_no_SIGPIPE) {
@@ -325,7 +321,7 @@ TEST(RdmaCmAlone, daemon_dies__EIO_and_no_SIGPIPE) {
 }
 
 TEST(RdmaCmAlone, open__without_uroced) {
-  EXPECT_EQ(in_child([] { return open("/dev/infiniband/rdma_cm", O_RDWR) == -1 && errno == ENOENT; }), 0);
+  EXPECT_TRUE(child_says([] { return open("/dev/infiniband/rdma_cm", O_RDWR) == -1 && errno == ENOENT; }));
 }
 
 }  // namespace

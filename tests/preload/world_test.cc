@@ -20,6 +20,7 @@
 #include <string>
 
 #include "tests/preload/fake_daemon.h"
+#include "tests/preload/program.h"
 
 namespace uroce::preload_test {
 namespace {
@@ -108,6 +109,31 @@ TEST(World, squatter__is_not_believed) {
   int status = -1;
   waitpid(squatter, &status, 0);
   if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "there is no second user here";
+  EXPECT_EQ(status, 0);
+}
+
+// A socket that has the name and accepts nothing, its queue full; -1: another one has it.
+int deaf_socket(const std::string& name) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  name.copy(address.sun_path + 1, name.size());
+  const auto* at = reinterpret_cast<const sockaddr*>(&address);
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  const int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+  if (bind(fd, at, length) != 0 || listen(fd, 0) != 0) return -1;
+  return connect(socket(AF_UNIX, SOCK_SEQPACKET, 0), at, length) == 0 ? fd : -1;
+}
+
+// Whose it is nobody can see; the daemon behind it is the user's own, as root made it.
+TEST(World, squatter_that_does_not_accept__does_not_hide_a_daemon) {
+  const int status = in_child([] {
+    if (deaf_socket("uroce-1234") < 0) return 2;
+    const FakeDaemon daemon;
+    if (seteuid(1234) != 0) return 77;
+    const bool there = tree_is_there();
+    return seteuid(0) == 0 && there ? 0 : 1;  // root's again, who takes the tree away
+  });
+  if (status == 77) GTEST_SKIP() << "there is no second user here";
   EXPECT_EQ(status, 0);
 }
 

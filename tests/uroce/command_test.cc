@@ -176,6 +176,26 @@ TEST_F(Command, a_daemon_that_does_not_accept_is_not_waited_for_without_end) {
   EXPECT_TRUE(says("does not accept connections")) << output_;
 }
 
+TEST_F(Command, a_process_that_does_not_accept_hides_no_daemon) {
+  start_with_device();
+  const std::string script = R"sh(
+      exec python3 -c '
+import os, socket, subprocess, sys
+deaf = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+deaf.bind("\0uroce-61234")
+deaf.listen(0)
+first = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+first.connect("\0uroce-61234")
+os.setgid(61234)
+os.setuid(61234)
+os.access(sys.argv[1], os.X_OK) or sys.exit(77)
+sys.exit(subprocess.run([sys.argv[1], "status"]).returncode)' "$1")sh";
+  const int status = shell(script);
+  if (status == 77) GTEST_SKIP() << "other users cannot reach the build tree";
+  EXPECT_EQ(status, 1) << output_;
+  EXPECT_TRUE(says("belongs to uid 0 ")) << output_;
+}
+
 // In a process namespace of its own, since it would end the daemons of others who test at the same time.
 TEST_F(Command, stop_all_reaches_every_namespace_of_every_user) {
   if (daemon::run_program({"unshare", "--pid", "--fork", "--mount-proc", "--net", "true"}) != 0) {

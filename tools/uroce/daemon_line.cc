@@ -15,9 +15,9 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 
 #include "tools/uroce/processes.h"
+#include "tools/uroced/process_scan.h"
 
 namespace uroce::cli {
 
@@ -50,13 +50,6 @@ Fd connect_to_daemon(const std::string& name) {
   return fd;
 }
 
-// As in the first user namespace.
-bool knows_all_users() {
-  std::ifstream map("/proc/self/uid_map");
-  uint64_t inside = 1, outside = 1, count = 0;
-  return map >> inside >> outside >> count && inside == 0 && outside == 0 && count == UINT32_MAX;
-}
-
 // Empty, or what is to be done about a daemon that cannot answer.
 std::string stopped_text(pid_t keeper) {
   const auto stopped = stopped_process(keeper);
@@ -66,6 +59,21 @@ std::string stopped_text(pid_t keeper) {
       "{})",
       *stopped, *stopped,
       keeper == *stopped ? fmt::format("{}", keeper) : fmt::format("{} {}", keeper, *stopped));
+}
+
+void judge_silence(int error, DaemonLine::Failure& failure, std::string& why) {
+  if (error == ECONNREFUSED) {
+    failure = DaemonLine::Failure::nobody;
+    why =
+        "no uroced runs in this network namespace for this user; it starts by itself on first use, for "
+        "example by `uroce run -- rdma link`";
+  } else if (error == EAGAIN) {
+    failure = DaemonLine::Failure::stranger;  // or our own: that shows when it accepts
+    why = "uroced does not accept connections (is it stopped?): see `pgrep uroced`";
+  } else {
+    failure = DaemonLine::Failure::broken;
+    why = fmt::format("cannot reach uroced: {}", std::strerror(error));
+  }
 }
 
 }  // namespace
@@ -93,13 +101,7 @@ std::unique_ptr<DaemonLine> DaemonLine::connect_to(const std::string& name, Fail
   std::unique_ptr<DaemonLine> line(new DaemonLine(connect_to_daemon(name)));
   socklen_t bytes = sizeof line->owner_;
   if (!line->fd_) {
-    failure = errno == ECONNREFUSED ? Failure::nobody : Failure::broken;
-    why = failure == Failure::nobody ? "no uroced runs in this network namespace for this user; it starts by "
-                                       "itself on first use, for example by "
-                                       "`uroce run -- rdma link`"
-          : errno == EAGAIN
-              ? fmt::format("uroced does not accept connections (is it stopped?): see `pgrep uroced`")
-              : fmt::format("cannot reach uroced: {}", std::strerror(errno));
+    judge_silence(errno, failure, why);
     return nullptr;
   }
   if (getsockopt(line->fd_.get(), SOL_SOCKET, SO_PEERCRED, &line->owner_, &bytes) != 0 ||
@@ -162,7 +164,7 @@ void DaemonLine::judge_refusal(int32_t status, Failure& failure, std::string& wh
   std::snprintf(text, sizeof text, UROCE_FOREIGN_DAEMON_FORMAT, owner_.uid, static_cast<unsigned>(owner_.pid),
                 geteuid());
   why = text;
-  if (owner_.uid == UROCE_OVERFLOW_UID && !knows_all_users()) why += UROCE_OVERFLOW_NOTE;
+  if (owner_.uid == UROCE_OVERFLOW_UID && !daemon::users_are_known()) why += UROCE_OVERFLOW_NOTE;
 }
 
 // The next message; nullopt when the daemon is gone, silent for too long, or speaks something else.

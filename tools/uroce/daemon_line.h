@@ -22,12 +22,13 @@ class DaemonLine {
   enum class Failure {
     none,
     nobody,    // no daemon here, or another user's that makes way
-    stranger,  // somebody else's process has the name
+    stranger,  // somebody else's process has the name, or one that accepts nothing
     refused,   // it is another user's
     broken,    // it does not answer, or not in this protocol
   };
 
-  // Own uid's daemon, else root's. nullptr with the reason, and `why` as a sentence for a person.
+  // By the names of the own uid, of root, and the common one. nullptr with the reason, and `why` as a
+  // sentence for a person.
   static std::unique_ptr<DaemonLine> connect(Failure& failure, std::string& why);
 
   // {"ok":false,"error":...} also when it stops answering.
