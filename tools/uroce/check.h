@@ -30,8 +30,8 @@ void check_kernel(std::vector<Check>& out);
 void check_programs(const std::string& program, std::vector<Check>& out);
 // Whether the directory that stands for /sys can be made, or has room; empty: no daemon runs.
 Check check_tree(const std::string& of_daemon);
-// 0, or the errno with which the kernel refuses the RoCE port.
-int try_to_bind_port();
+// 0, or the errno with which the kernel refuses the UDP port.
+int try_to_bind(uint16_t port);
 // For how many open devices a daemon has descriptors; 0: no daemon runs, one that we start would have our
 // limit.
 Check check_descriptors(uint64_t of_daemon);

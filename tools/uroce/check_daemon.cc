@@ -21,7 +21,7 @@ constexpr uint16_t kRocePort = 4791;
 // Sockets on the port that are not the daemon's and its clients'.
 void check_port(bool daemon_has_port, std::vector<Check>& out) {
   const auto holders = udp_port_holders(kRocePort);
-  const int error = holders.empty() ? try_to_bind_port() : 0;
+  const int error = holders.empty() ? try_to_bind(kRocePort) : 0;
   if (error != 0) {
     out.push_back({"port-4791", Verdict::problem,
                    fmt::format("UDP port 4791 cannot be had: {}", std::strerror(error)),

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <string>
@@ -24,20 +25,18 @@ namespace uroce::cli {
 
 namespace {
 
-constexpr uint16_t kRocePort = 4791;
 constexpr size_t kDeviceBytes = 1 << 20;    // more than the files of a device take
 constexpr uint64_t kOtherDescriptors = 80;  // of uroced, that belong to no open device
 
 // 0, or why the directory has no room for a device's files.
 int try_to_fill(const std::string& directory) {
-  const std::string path = directory + "/.room";
-  const Fd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  std::string path = directory + "/.room-XXXXXX";
+  const Fd fd(mkostemp(path.data(), O_CLOEXEC));
   if (!fd) return errno;
+  unlink(path.c_str());  // first: nothing stays if we are ended
   const std::string bytes(kDeviceBytes, 'x');
   const ssize_t written = write(fd.get(), bytes.data(), bytes.size());
-  const int error = written < 0 ? errno : written < static_cast<ssize_t>(bytes.size()) ? ENOSPC : 0;
-  unlink(path.c_str());
-  return error;
+  return written < 0 ? errno : written < static_cast<ssize_t>(bytes.size()) ? ENOSPC : 0;
 }
 
 Check room_in(const std::string& directory) {
@@ -65,13 +64,13 @@ Check check_tree(const std::string& of_daemon) {
   return check;
 }
 
-int try_to_bind_port() {
+int try_to_bind(uint16_t port) {
   sockaddr_in6 six{};
   six.sin6_family = AF_INET6;
-  six.sin6_port = htons(kRocePort);
+  six.sin6_port = htons(port);
   sockaddr_in four{};
   four.sin_family = AF_INET;
-  four.sin_port = htons(kRocePort);
+  four.sin_port = htons(port);
   const Fd fd(socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (fd) {
     const int off = 0;
