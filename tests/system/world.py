@@ -189,7 +189,7 @@ class World:
 
     def __init__(self, names=("a", "b"), mtu=1500, devices=True):
         self.names, self.mtu, self.devices = names, mtu, devices
-        self.hosts, self.processes = {}, []
+        self.hosts, self.processes, self.began = {}, [], time.time()
 
     def host(self, name):
         World.serial += 1
@@ -232,7 +232,18 @@ class World:
                 left += self._leftovers(host)
             finally:
                 subprocess.run(["ip", "netns", "del", host.name], stderr=subprocess.DEVNULL)
+        self._remove_files_of_programs()
         return left
+
+    def _remove_files_of_programs(self):
+        """ibv_xsrq_pingpong and perftest name their XRC domains by files that they leave. What was there before stays."""
+        for name in ("xrc_domain", "xrc_domain_client", "xrc_domain_server"):
+            path = os.path.join("/tmp", name)
+            try:
+                if os.stat(path).st_ctime >= self.began:
+                    os.unlink(path)
+            except FileNotFoundError:
+                pass
 
     @staticmethod
     def _leftovers(host):
