@@ -86,7 +86,7 @@ class Transport {
   virtual const Counters& counters() const = 0;
 
   // One line for `uroce status`: what is used, what had to be left out and why, e.g. "udp, GSO 128 segments,
-  // GRO, rcvbuf 4 MiB".
+  // GRO, receive buffer 65536 KiB".
   virtual std::string describe() const = 0;
   // Rises whenever describe() has something new to say.
   virtual uint32_t description() const = 0;
