@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """Connections by address: stock programs over librdmacm, between two hosts and on one."""
 import json
+import os
 import signal
 import time
 
@@ -137,7 +138,6 @@ def cmtime():
 
 def rcopy():
     with World() as w:
-        import os
         import tempfile
         with tempfile.TemporaryDirectory() as folder:
             source, target = os.path.join(folder, "from"), os.path.join(folder, "to")
@@ -206,13 +206,20 @@ def killed_client_and_server():
         client.wait(30)  # at all
 
 
-def worker_dies_under_listener():
+def worker_dies_under_a_connection():
+    """The server is told and ends; the data of its connection had gone on."""
     with World() as w:
         server = serve(w.a, "rping", "-s", "-P", "-a", V4[0])
-        status = w.a.status()
-        import os
-        os.kill(status["daemon"]["worker_pid"] if "daemon" in status else status["worker"], signal.SIGKILL)
-        server.wait(20)
+        client = w.b.start("rping", "-c", "-a", V4[0], "-C", "100000")
+        wait_until(lambda: "CONNECT" in w.b.run("rdma", "resource", "show", "cm_id").out, "connected")
+        worker = w.a.status()["pid"]
+        os.kill(worker, signal.SIGKILL)
+        ended = server.wait(20)
+        expect(ended.code != 0, "the server takes its device's removal for a good end")
+        ended.has("device removal")
+        expect(w.a.status()["pid"] != worker, "no new worker")
+        client.kill()
+        client.wait()
 
 
 def resources():

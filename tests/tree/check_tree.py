@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """Rules about the tree that no compiler checks. usage: check_tree.py TOP RULE [arguments]"""
+import ast
 import concurrent.futures
 import os
 import re
@@ -33,6 +34,13 @@ CLOCKS = re.compile(r"\b(clock_gettime|gettimeofday|steady_clock|system_clock|hi
                     r"getrandom|mt19937|rand\(\))")
 # Structures of libibverbs' private provider interface.
 PRIVATE_ABI = re.compile(r"\b(struct\s+)?(verbs_device_ops|verbs_match_ent|verbs_sysfs_dev|verbs_context_ops)\s*\{")
+
+# Cases of tests/system that are no tests.
+NOT_RUN = {
+    "harness.waits": "what another case ends",
+    "rdma_cm.udpong": "fails: rconnect says ENOENT",
+    "rdma_cm.iperf_over_rsockets": "fails: it stops after 128 KiB",
+}
 
 
 def files(*roots, suffixes=SOURCES):
@@ -79,6 +87,18 @@ def private_abi():
     for path in files("provider", "tools", "netlink"):
         if path != "provider/verbs/private_abi.h" and PRIVATE_ABI.search(without_comments(text(path))):
             yield f"{path}: declares a structure of the private provider interface"
+
+
+def cases():
+    """A case of tests/system that no test runs would only seem to show something."""
+    lists = re.findall(r"uroce_system_tests\((\w+)([^)]*)\)", text("tests/system/CMakeLists.txt"))
+    run = {f"{file}.{case}" for file, names in lists for case in names.split()}
+    there = {f"{file}.{node.name}" for file in {file for file, _ in lists} for node in ast.parse(text(f"tests/system/{file}.py")).body
+             if isinstance(node, ast.FunctionDef) and not node.name.startswith("_") and not node.args.args and not node.args.vararg}
+    for case in sorted(there - run - set(NOT_RUN)):
+        yield f"{case}: tests/system/CMakeLists.txt does not run it"
+    for case in sorted((run - there) | (set(NOT_RUN) - (there - run))):
+        yield f"{case}: listed, but there is no such case"
 
 
 def licences():
