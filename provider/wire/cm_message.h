@@ -114,6 +114,7 @@ enum class CmRejectReason : uint16_t {  // IBA 12.6.7.2
   duplicate_local_comm_id = 30,
   invalid_class_version = 31,
   invalid_flow_label = 32,
+  vendor_option_not_supported = 35,
 };
 
 struct CmRej {

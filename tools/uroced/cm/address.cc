@@ -8,13 +8,6 @@
 
 namespace uroce::cm {
 
-bool Address::is_loopback() const {
-  if (ip.is_ipv4()) return ip.raw[12] == 127;
-  wire::Gid one;
-  one.raw[15] = 1;
-  return ip == one;
-}
-
 Address Address::any(uint16_t family) {
   Address address;
   address.family = family;

@@ -32,7 +32,6 @@ struct Address {
   uint32_t scope = 0;  // ifindex, of link-local addresses
 
   bool is_any() const { return ip.is_zero() || (ip.is_ipv4() && ip.ipv4_be() == 0); }
-  bool is_loopback() const;
   bool operator==(const Address&) const = default;
 
   static Address any(uint16_t family);

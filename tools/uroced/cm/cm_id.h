@@ -5,8 +5,8 @@
 #include <rdma/rdma_user_cm.h>
 
 #include <cstdint>
-#include <map>
 #include <optional>
+#include <set>
 
 #include "tools/uroced/cm/address.h"
 #include "tools/uroced/cm/host.h"
@@ -30,11 +30,7 @@ enum class IdState : uint8_t {
 
 enum class QpType : uint8_t { rc = 2, uc = 3, ud = 4, xrc_ini = 9, xrc_tgt = 10 };  // enum ib_qp_type
 
-struct Group {
-  Address address;
-  wire::Gid mgid;
-  bool send_only = false;
-};
+constexpr uint32_t kUdpQkey = 0x01234567;  // RDMA_UDP_QKEY
 
 struct CmId {
   uint32_t number = 0;
@@ -43,20 +39,18 @@ struct CmId {
   IdState state = IdState::idle;
   Address source, destination;
   bool has_port = false;  // source.port is taken in the port table
-  bool reuse = false, own_family_only = false;
+  bool reuse = false;
+  std::optional<bool> family_option;  // RDMA_OPTION_ID_AFONLY, if it was set
   uint8_t tos = 0;
   std::optional<uint8_t> ack_timeout;  // 4.096 us * 2^n
   std::optional<LocalPort> port;       // where it is bound to a device
-  Way way;
   bool routed = false;
   Time give_up_at, ask_again_at;  // address_query
 
   Endpoint endpoint = 0;
-  bool passive = false;
   uint32_t qpn = 0;
   uint32_t psn = 0;   // at which the peer is to start
   uint32_t qkey = 0;  // UD
-  bool srq = false;
   // From the handshake, our view of it.
   Route route;
   uint32_t remote_qpn = 0, remote_psn = 0;
@@ -65,9 +59,10 @@ struct CmId {
   uint8_t retry_count = 0, rnr_retry_count = 0;
   uint8_t local_ack_timeout = 0;
 
-  std::map<uint32_t, Group> groups;
+  std::set<uint32_t> groups;
 
   bool is_ud() const { return qp_type == QpType::ud; }
+  bool own_family_only() const { return family_option.value_or(source.family == AF_INET); }
 };
 
 }  // namespace uroce::cm

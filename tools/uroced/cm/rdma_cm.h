@@ -79,6 +79,7 @@ class RdmaCm {
   int notify(Time now, uint32_t id, uint32_t event);
   int set_option(uint32_t id, uint32_t level, uint32_t name, std::span<const std::byte> value);
   int init_qp_attributes(uint32_t id, uint32_t qp_state, ib_uverbs_qp_attr& out) const;
+  // Its event comes at once: who hears the group is the affair of the QPs that are attached to it.
   int join(uint32_t id, const Address& address, bool send_only, uint32_t& group);
   int leave(uint32_t id, uint32_t group);
 
@@ -109,19 +110,25 @@ class RdmaCm {
   int take_port(CmId& id, bool privileged);
   int bind_to(CmId& id, const Address& address, bool privileged);
   PortUser user_of(const CmId& id) const;
-  void take_way(CmId& id, const Way& way);
+  // nullopt with errno.
+  std::optional<Way> find_way(const CmId& id) const;
   void continue_query(Time now, CmId& id);
+  void follow_way(Time now, CmId& id, const Way& way);
   void end_query(CmId& id, int error);
   int connect_datagram(Time now, CmId& id, const rdma_ucm_conn_param& parameters);
-  int accept_datagram(Time now, CmId& id, const rdma_ucm_conn_param& parameters);
-  uint8_t ack_timeout(const CmId& id) const;
+  int answer(Time now, CmId& id, const rdma_ucm_conn_param& parameters);
+  int refuse(Time now, CmId& id, wire::CmRejectReason reason, std::span<const uint8_t> private_data);
+  // How long a QP waits for an acknowledgement (4.096 us * 2^n) of a device with this delay.
+  static uint8_t ack_timeout(uint8_t ca_ack_delay);
 
   void emit(uint32_t id, EventKind kind, int status = 0);
   void on_ib_event(Time now, const Event& event);
   void on_request(Time now, const Event& event);
+  void refuse_request(Time now, const Event& event);
   void on_reply(const Event& event, CmId& id);
   void on_sidr_reply(const Event& event, CmId& id);
-  const CmId* find_listener(uint64_t service_id, const wire::CmIpHeader& header) const;
+  const CmId* find_listener(uint64_t service_id, const wire::CmIpHeader& header, QpType type,
+                            uint32_t ifindex) const;
   void fill_address(const CmId& id, const wire::Gid& destination, ib_uverbs_ah_attr& out) const;
   void drain(Time now);
 

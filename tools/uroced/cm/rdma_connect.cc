@@ -16,8 +16,7 @@ constexpr uint8_t kResponseTimeout = 20;  // 4.3 s
 constexpr uint8_t kMostRetries = 15;
 constexpr uint8_t kSidrTimeout = 20;
 constexpr uint8_t kPacketLifeTime = 16;
-constexpr uint32_t kUdpQkey = 0x01234567;  // RDMA_UDP_QKEY
-constexpr uint8_t kMostRetryCount = 7;     // 3 bits
+constexpr uint8_t kMostRetryCount = 7;  // 3 bits
 constexpr uint32_t kQpnMask = 0xffffff;
 
 std::span<const uint8_t> private_data(const rdma_ucm_conn_param& parameters) {
@@ -49,13 +48,11 @@ bool put_ip_header(const CmId& id, Message& message) {
 
 }  // namespace
 
-// As the kernel's ib_cm makes it of the way's packet lifetime and the device's delay.
-uint8_t RdmaCm::ack_timeout(const CmId& id) const {
-  if (id.ack_timeout) return *id.ack_timeout;
-  const uint8_t delay = host_.device(id.port->device).ca_ack_delay;
-  const auto there_and_back = static_cast<uint8_t>(kPacketLifeTime + 1);
-  return static_cast<uint8_t>(there_and_back >= delay ? there_and_back + (delay >= there_and_back - 1)
-                                                      : delay + (there_and_back >= delay - 1));
+// As the kernel's ib_cm does it: the sum of both exponents' times, rounded up by one where they are close.
+uint8_t RdmaCm::ack_timeout(uint8_t ca_ack_delay) {
+  constexpr uint8_t kThereAndBack = kPacketLifeTime + 1;
+  const auto [shorter, longer] = std::minmax(ca_ack_delay, kThereAndBack);
+  return static_cast<uint8_t>(longer + (shorter >= longer - 1 ? 1 : 0));
 }
 
 int RdmaCm::connect(Time now, uint32_t number, const rdma_ucm_conn_param& parameters) {
@@ -68,7 +65,8 @@ int RdmaCm::connect(Time now, uint32_t number, const rdma_ucm_conn_param& parame
       !request.private_data.put(private_data(parameters), wire::kIpHeaderBytes))
     return EINVAL;
   request.service_id = wire::ip_service_id(id->port_space, id->destination.port);
-  request.local_ca_guid = __builtin_bswap64(host_.device(id->port->device).node_guid_be);
+  const DeviceView device = host_.device(id->port->device);
+  request.local_ca_guid = __builtin_bswap64(device.node_guid_be);
   request.local_qpn = parameters.qp_num & kQpnMask;
   request.responder_resources = parameters.responder_resources;
   request.initiator_depth = parameters.initiator_depth;
@@ -86,14 +84,13 @@ int RdmaCm::connect(Time now, uint32_t number, const rdma_ucm_conn_param& parame
   request.primary.remote_gid = id->destination.ip;
   request.primary.traffic_class = id->route.path.traffic_class;
   request.primary.hop_limit = id->route.path.hop_limit;
-  request.primary.local_ack_timeout = ack_timeout(*id);
+  request.primary.local_ack_timeout = id->ack_timeout.value_or(ack_timeout(device.ca_ack_delay));
   request.primary.subnet_local = true;
 
   id->qpn = request.local_qpn;
   id->responder_resources = parameters.responder_resources;
   id->initiator_depth = parameters.initiator_depth;
   id->retry_count = request.retry_count;
-  id->local_ack_timeout = request.primary.local_ack_timeout;
   id->endpoint = ib_.connect(now, id->route, request);
   if (id->endpoint == 0) return ENOMEM;
   by_endpoint_[id->endpoint] = number;
@@ -108,6 +105,7 @@ int RdmaCm::connect_datagram(Time now, CmId& id, const rdma_ucm_conn_param& para
       !request.private_data.put(private_data(parameters), wire::kIpHeaderBytes))
     return EINVAL;
   request.service_id = wire::ip_service_id(id.port_space, id.destination.port);
+  id.qpn = parameters.qp_num & kQpnMask;
   id.endpoint = ib_.resolve(now, id.route, request, kSidrTimeout, kMostRetries);
   if (id.endpoint == 0) return ENOMEM;
   by_endpoint_[id.endpoint] = id.number;
@@ -120,57 +118,58 @@ int RdmaCm::accept(Time now, uint32_t number, const rdma_ucm_conn_param* paramet
   CmId* id = edit(number);
   if (id == nullptr) return ENOENT;
   if (id->state != IdState::connect || id->endpoint == 0) return EINVAL;
-  int error;
-  if (parameters == nullptr) {
-    error = id->is_ud() ? EINVAL : ib_.confirm(now, id->endpoint, {});
-  } else if (id->is_ud()) {
-    error = accept_datagram(now, *id, *parameters);
-  } else {
-    wire::CmRep reply;
-    if (!reply.private_data.put(private_data(*parameters))) return EINVAL;
-    reply.local_qpn = parameters->qp_num & kQpnMask;
-    reply.starting_psn = id->psn;
-    reply.responder_resources = parameters->responder_resources;
-    reply.initiator_depth = parameters->initiator_depth;
-    const DeviceView device = host_.device(id->port->device);
-    reply.target_ack_delay = device.ca_ack_delay;
-    reply.end_to_end_flow_control = parameters->flow_control != 0;
-    reply.rnr_retry_count = std::min(parameters->rnr_retry_count, kMostRetryCount);
-    reply.srq = parameters->srq != 0;
-    reply.local_ca_guid = __builtin_bswap64(device.node_guid_be);
-    id->qpn = reply.local_qpn;
-    id->responder_resources = parameters->responder_resources;
-    id->initiator_depth = parameters->initiator_depth;
-    error = ib_.accept(now, id->endpoint, reply);
-  }
+  const int error = parameters != nullptr ? answer(now, *id, *parameters)
+                    : id->is_ud()         ? EINVAL
+                                          : ib_.confirm(now, id->endpoint, {});
+  // As in the kernel, the peer is not left to wait.
+  if (error != 0) refuse(now, *id, wire::CmRejectReason::consumer_defined, {});
   drain(now);
   return error;
 }
 
-int RdmaCm::accept_datagram(Time now, CmId& id, const rdma_ucm_conn_param& parameters) {
-  wire::CmSidrRep answer;
-  if (!answer.private_data.put(private_data(parameters))) return EINVAL;
-  answer.status = wire::SidrStatus::valid;
-  id.qpn = answer.qpn = parameters.qp_num & kQpnMask;
-  id.qkey = answer.qkey = kUdpQkey;
-  return ib_.answer_sidr(now, id.endpoint, answer);
+int RdmaCm::answer(Time now, CmId& id, const rdma_ucm_conn_param& parameters) {
+  id.qpn = parameters.qp_num & kQpnMask;
+  if (id.is_ud()) {
+    wire::CmSidrRep reply;
+    if (!reply.private_data.put(private_data(parameters))) return EINVAL;
+    reply.status = wire::SidrStatus::valid;
+    reply.qpn = id.qpn;
+    id.qkey = reply.qkey = kUdpQkey;
+    return ib_.answer_sidr(now, id.endpoint, reply);
+  }
+  wire::CmRep reply;
+  if (!reply.private_data.put(private_data(parameters))) return EINVAL;
+  const DeviceView device = host_.device(id.port->device);
+  reply.local_qpn = id.qpn;
+  reply.starting_psn = id.psn;
+  reply.responder_resources = parameters.responder_resources;
+  reply.initiator_depth = parameters.initiator_depth;
+  reply.target_ack_delay = device.ca_ack_delay;
+  reply.end_to_end_flow_control = parameters.flow_control != 0;
+  reply.rnr_retry_count = std::min(parameters.rnr_retry_count, kMostRetryCount);
+  reply.srq = parameters.srq != 0;
+  reply.local_ca_guid = __builtin_bswap64(device.node_guid_be);
+  id.responder_resources = parameters.responder_resources;
+  id.initiator_depth = parameters.initiator_depth;
+  return ib_.accept(now, id.endpoint, reply);
+}
+
+int RdmaCm::refuse(Time now, CmId& id, wire::CmRejectReason reason, std::span<const uint8_t> data) {
+  if (!id.is_ud()) return ib_.reject(now, id.endpoint, reason, {}, data);
+  wire::CmSidrRep reply;
+  if (!reply.private_data.put(data)) return EINVAL;
+  reply.status = wire::SidrStatus::rejected;
+  return ib_.answer_sidr(now, id.endpoint, reply);
 }
 
 int RdmaCm::reject(Time now, uint32_t number, uint8_t reason, std::span<const uint8_t> data) {
+  using enum wire::CmRejectReason;
   CmId* id = edit(number);
   if (id == nullptr) return ENOENT;
+  const auto given = reason == 0 ? consumer_defined : static_cast<wire::CmRejectReason>(reason);
+  if (given != consumer_defined && given != vendor_option_not_supported) return EINVAL;
   if (id->endpoint == 0) return EINVAL;
-  int error;
-  if (id->is_ud()) {
-    wire::CmSidrRep answer;
-    if (!answer.private_data.put(data)) return EINVAL;
-    answer.status = wire::SidrStatus::rejected;
-    error = ib_.answer_sidr(now, id->endpoint, answer);
-  } else {
-    const auto given =
-        reason == 0 ? wire::CmRejectReason::consumer_defined : static_cast<wire::CmRejectReason>(reason);
-    error = ib_.reject(now, id->endpoint, given, {}, data);
-  }
+  const int error = refuse(now, *id, given, data);
   drain(now);
   return error;
 }

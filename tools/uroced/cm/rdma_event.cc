@@ -55,12 +55,13 @@ rdma_ucm_conn_param connection_of(const wire::CmRep& reply) {
   return out;
 }
 
-// Whether the listener is meant: by its address, or as wildcard of either family unless told otherwise.
-bool listens_for(const CmId& listener, const wire::CmIpHeader& header) {
+// Whether the listener is meant: by its address, or as wildcard of the family, or of both.
+bool listens_for(const CmId& listener, const wire::CmIpHeader& header, uint32_t ifindex) {
   if (listener.state != IdState::listen) return false;
   const uint16_t family = header.ipv4 ? AF_INET : AF_INET6;
-  if (listener.source.is_any()) return !listener.own_family_only || listener.source.family == family;
-  return listener.source.ip == header.destination;
+  if (listener.source.is_any()) return !listener.own_family_only() || listener.source.family == family;
+  const bool here = !header.destination.is_link_local() || listener.source.scope == ifindex;
+  return here && listener.source.ip == header.destination;
 }
 
 }  // namespace
@@ -74,17 +75,27 @@ void RdmaCm::drain(Time now) {
   while (const auto event = ib_.poll_event()) on_ib_event(now, *event);
 }
 
-const CmId* RdmaCm::find_listener(uint64_t service_id, const wire::CmIpHeader& header) const {
-  const auto port_space = static_cast<uint16_t>(service_id >> 16);
+// There is at most one: listen() sees to it that nobody else listens for the same.
+const CmId* RdmaCm::find_listener(uint64_t service_id, const wire::CmIpHeader& header, QpType type,
+                                  uint32_t ifindex) const {
   if (service_id >> 32 != 0) return nullptr;
-  const CmId* wildcard = nullptr;
+  const auto port_space = static_cast<uint16_t>(service_id >> 16);
   for (const PortUser& user : ports_.users(port_space, static_cast<uint16_t>(service_id))) {
     const CmId* listener = find(user.id);
-    if (listener == nullptr || !listens_for(*listener, header)) continue;
-    if (!listener->source.is_any()) return listener;
-    wildcard = listener;
+    if (listens_for(*listener, header, ifindex)) return listener->qp_type == type ? listener : nullptr;
   }
-  return wildcard;
+  return nullptr;
+}
+
+void RdmaCm::refuse_request(Time now, const Event& event) {
+  if (event.kind == Event::Kind::sidr_request) {
+    wire::CmSidrRep answer;
+    answer.status = wire::SidrStatus::unsupported;
+    ib_.answer_sidr(now, event.endpoint, answer);
+  } else {
+    ib_.reject(now, event.endpoint, wire::CmRejectReason::invalid_service_id, {}, {});
+  }
+  ib_.release(now, event.endpoint);
 }
 
 void RdmaCm::on_request(Time now, const Event& event) {
@@ -93,58 +104,47 @@ void RdmaCm::on_request(Time now, const Event& event) {
   const uint64_t service = req != nullptr ? req->service_id : sidr->service_id;
   const std::span<const uint8_t> data = req != nullptr ? std::span<const uint8_t>(req->private_data.bytes)
                                                        : std::span<const uint8_t>(sidr->private_data.bytes);
+  const QpType type = req != nullptr ? type_of(*req) : QpType::ud;
+  const engine::Path& path = event.route.path;
   wire::CmIpHeader header;
-  const CmId* listener = wire::parse_ip_header(data, header) ? find_listener(service, header) : nullptr;
-  const auto port = host_.port_of(event.route.path.source, event.route.path.ifindex);
-  const bool fits = listener != nullptr && port && listener->is_ud() == (sidr != nullptr);
-  if (!fits) {
-    if (sidr != nullptr) {
-      wire::CmSidrRep answer;
-      answer.status = wire::SidrStatus::unsupported;
-      ib_.answer_sidr(now, event.endpoint, answer);
-    } else {
-      ib_.reject(now, event.endpoint, wire::CmRejectReason::invalid_service_id, {}, {});
-    }
-    ib_.release(now, event.endpoint);
-    return;
-  }
-  const uint32_t listener_number = listener->number;
-  const uint16_t listener_port = listener->source.port;
-  const uint8_t listener_tos = listener->tos;
-  const uint16_t port_space = listener->port_space;
-  CmId* made = make(port_space, req != nullptr ? type_of(*req) : QpType::ud);
-  if (made == nullptr) return ib_.release(now, event.endpoint);
-  CmId& id = *made;
-  id.state = IdState::connect;
-  id.passive = true;
-  id.source = Address::of(header.destination, listener_port);
-  id.destination = Address::of(header.source, header.source_port);
-  if (header.destination.is_link_local()) id.source.scope = port->ifindex;
-  if (header.source.is_link_local()) id.destination.scope = port->ifindex;
-  id.port = port;
-  id.tos = listener_tos;
-  id.route = event.route;
-  id.endpoint = event.endpoint;
-  by_endpoint_[event.endpoint] = id.number;
-  id.routed = true;
+  // Whoever names addresses other than the packet's would pass for somebody else with the listener.
+  if (!wire::parse_ip_header(data, header) || header.source != path.destination ||
+      header.destination != path.source)
+    return refuse_request(now, event);
+  const CmId* listener = find_listener(service, header, type, path.ifindex);
+  const auto port = host_.port_of(path.source, path.ifindex);
+  if (listener == nullptr || !port) return refuse_request(now, event);
+  CmId* id = make(listener->port_space, type);
+  if (id == nullptr) return ib_.release(now, event.endpoint);
+  id->state = IdState::connect;
+  id->source = Address::of(header.destination, listener->source.port);
+  id->destination = Address::of(header.source, header.source_port);
+  if (header.destination.is_link_local()) id->source.scope = port->ifindex;
+  if (header.source.is_link_local()) id->destination.scope = port->ifindex;
+  id->port = port;
+  id->tos = listener->tos;
+  id->route = event.route;
+  id->endpoint = event.endpoint;
+  by_endpoint_[event.endpoint] = id->number;
+  id->routed = true;
 
   IdEvent told;
-  told.id = listener_number;
+  told.id = listener->number;
   told.kind = EventKind::connect_request;
-  told.new_id = id.number;
+  told.new_id = id->number;
   if (req != nullptr) {
-    id.route.path.traffic_class = req->primary.traffic_class;
-    id.remote_qpn = req->local_qpn;
-    id.remote_psn = req->starting_psn;
-    id.path_mtu = req->path_mtu;
-    id.initiator_depth = req->responder_resources;
-    id.responder_resources = req->initiator_depth;
-    id.retry_count = req->retry_count;
-    id.rnr_retry_count = req->rnr_retry_count;
-    id.local_ack_timeout = req->primary.local_ack_timeout;
+    id->route.path.traffic_class = req->primary.traffic_class;
+    id->remote_qpn = req->local_qpn;
+    id->remote_psn = req->starting_psn;
+    id->path_mtu = req->path_mtu;
+    id->initiator_depth = req->responder_resources;
+    id->responder_resources = req->initiator_depth;
+    id->retry_count = req->retry_count;
+    id->rnr_retry_count = req->rnr_retry_count;
+    id->local_ack_timeout = req->primary.local_ack_timeout;
     told.connection = connection_of(*req);
   } else {
-    id.path_mtu = host_.device(port->device).active_mtu;
+    id->path_mtu = host_.device(port->device).active_mtu;
     told.datagram = true;
     copy_private_data(user_part(sidr->private_data.bytes), told.ud);
   }
@@ -158,24 +158,22 @@ void RdmaCm::on_reply(const Event& event, CmId& id) {
   id.initiator_depth = reply.responder_resources;
   id.responder_resources = reply.initiator_depth;
   id.rnr_retry_count = reply.rnr_retry_count;
+  id.local_ack_timeout = ack_timeout(reply.target_ack_delay);
   emit(id.number, EventKind::connect_response);
   events_.back().connection = connection_of(reply);
 }
 
 void RdmaCm::on_sidr_reply(const Event& event, CmId& id) {
   const auto& reply = std::get<wire::CmSidrRep>(event.message);
-  if (reply.status != wire::SidrStatus::valid) {
-    emit(id.number, EventKind::unreachable, static_cast<int>(reply.status));
-    events_.back().datagram = true;
-    return;
-  }
-  emit(id.number, EventKind::established);
+  const bool valid = reply.status == wire::SidrStatus::valid;
+  emit(id.number, valid ? EventKind::established : EventKind::unreachable, static_cast<int>(reply.status));
   IdEvent& told = events_.back();
   told.datagram = true;
+  copy_private_data(reply.private_data.bytes, told.ud);
+  if (!valid) return;
   told.ud.qp_num = id.remote_qpn = reply.qpn;
   told.ud.qkey = id.qkey = reply.qkey;
   fill_address(id, id.destination.ip, told.ud.ah_attr);
-  copy_private_data(reply.private_data.bytes, told.ud);
 }
 
 void RdmaCm::on_ib_event(Time now, const Event& event) {
@@ -221,20 +219,19 @@ void RdmaCm::on_ib_event(Time now, const Event& event) {
   }
 }
 
-int RdmaCm::join(uint32_t number, const Address& address, bool send_only, uint32_t& group) {
+int RdmaCm::join(uint32_t number, const Address& address, bool /*send_only*/, uint32_t& group) {
   CmId* id = edit(number);
   if (id == nullptr) return ENOENT;
   if (!id->port || (id->state != IdState::address_bound && id->state != IdState::address_resolved))
     return EINVAL;
-  if (!address.ip.is_multicast()) return EINVAL;
+  if (!id->is_ud() || !address.ip.is_multicast()) return EINVAL;
   group = next_group_++;
-  id->groups[group] = Group{address, address.ip, send_only};
+  id->groups.insert(group);
   emit(number, EventKind::multicast_join);
   IdEvent& told = events_.back();
   told.group = group;
   told.datagram = true;
   told.ud.qp_num = kMulticastQpn;
-  constexpr uint32_t kUdpQkey = 0x01234567;
   told.ud.qkey = id->qkey = id->port_space == RDMA_PS_UDP ? kUdpQkey : 0;
   fill_address(*id, address.ip, told.ud.ah_attr);
   constexpr uint16_t kFirstMulticastLid = 0xc000;

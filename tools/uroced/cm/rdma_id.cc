@@ -32,6 +32,11 @@ std::optional<QpType> qp_type_of(uint16_t port_space, uint8_t asked) {
   return QpType::rc;
 }
 
+// An IPv4 address as programs of IPv6 write it: the kernel's rdma_cm knows no such thing.
+bool is_mapped(const Address& address) {
+  return address.family == AF_INET6 && address.ip.is_ipv4();
+}
+
 template <typename Value>
 std::optional<Value> value_of(std::span<const std::byte> bytes) {
   Value value;
@@ -105,7 +110,7 @@ void RdmaCm::destroy(Time now, uint32_t number) {
 }
 
 PortUser RdmaCm::user_of(const CmId& id) const {
-  return {id.number, id.source, id.reuse, id.own_family_only};
+  return {id.number, id.source, id.reuse, id.own_family_only()};
 }
 
 int RdmaCm::take_port(CmId& id, bool privileged) {
@@ -134,7 +139,7 @@ int RdmaCm::bind_to(CmId& id, const Address& address, bool privileged) {
     return EAFNOSUPPORT;
   } else if (!address.is_any()) {
     if (address.ip.is_link_local() && address.scope == 0) return EINVAL;
-    if (!host_.is_own_address(address.ip, address.scope)) return EADDRNOTAVAIL;
+    if (is_mapped(address) || !host_.is_own_address(address.ip, address.scope)) return EADDRNOTAVAIL;
     port = host_.port_of(address.ip, address.scope);
     if (!port) return ENODEV;
   }
@@ -193,7 +198,7 @@ int RdmaCm::set_option(uint32_t number, uint32_t level, uint32_t name, std::span
     case RDMA_OPTION_ID_AFONLY: {
       const auto only = value_of<int>(value);
       if (!only || (id->state != IdState::idle && id->state != IdState::address_bound)) return EINVAL;
-      id->own_family_only = *only != 0;
+      id->family_option = *only != 0;
       break;
     }
     case RDMA_OPTION_ID_ACK_TIMEOUT: {
@@ -216,6 +221,7 @@ void RdmaCm::on_device_removed(uint32_t device) {
     if (!id.port || id.port->device != device || id.state == IdState::device_removal) continue;
     if (id.endpoint != 0) by_endpoint_.erase(id.endpoint);
     id.endpoint = 0;
+    id.port.reset();
     std::erase(querying_, number);
     id.state = IdState::device_removal;
     emit(number, EventKind::device_removal);

@@ -13,7 +13,19 @@ namespace uroce::cm {
 namespace {
 
 constexpr uint8_t kPort = 1;
-constexpr uint32_t kUdpQkey = 0x01234567;
+
+// Which states of a QP this end of a connection knows enough for.
+bool knows_enough(State state, uint32_t qp_state) {
+  switch (state) {
+    case State::req_sent:
+    case State::mra_received: return qp_state == IBV_QPS_INIT;  // nothing of the peer yet
+    case State::req_received:
+    case State::rep_sent:
+    case State::rep_received:
+    case State::established: return true;
+    default: return false;
+  }
+}
 
 }  // namespace
 
@@ -29,7 +41,7 @@ void RdmaCm::fill_address(const CmId& id, const wire::Gid& destination, ib_uverb
 int RdmaCm::init_qp_attributes(uint32_t number, uint32_t qp_state, ib_uverbs_qp_attr& out) const {
   const CmId* id = find(number);
   if (id == nullptr) return ENOENT;
-  if (!id->port) return EINVAL;
+  if (!id->port || qp_state > IBV_QPS_ERR) return EINVAL;
   out.qp_state = qp_state;
   out.pkey_index = 0;
   out.port_num = kPort;
@@ -44,6 +56,8 @@ int RdmaCm::init_qp_attributes(uint32_t number, uint32_t qp_state, ib_uverbs_qp_
     }
     return 0;
   }
+  const auto state = ib_.state(id->endpoint);
+  if (!state || !knows_enough(*state, qp_state)) return EINVAL;
   const bool initiates = id->qp_type == QpType::rc || id->qp_type == QpType::xrc_ini;
   const bool responds = id->qp_type == QpType::rc || id->qp_type == QpType::xrc_tgt;
   switch (qp_state) {
