@@ -85,8 +85,8 @@ def ucmatose_options():
 
 def udaddy():
     with World() as w:
-        for address in (V4[0], V6[0]):
-            both(w, w.a, ("udaddy", "-c", "5"), w.b, ("udaddy", "-c", "5", "-s", address))
+        for address in (V4[0], V6[0]):  # without -b it listens to IPv4 alone
+            both(w, w.a, ("udaddy", "-c", "5", "-b", address), w.b, ("udaddy", "-c", "5", "-s", address))
 
 
 def mckey():
