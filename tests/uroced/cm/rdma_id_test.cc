@@ -408,6 +408,8 @@ TEST(RdmaRestore, one_of_an_earlier_worker_can_be_destroyed_only) {
   RdmaWorld w;
   w.a.cm.restore_dead(3, RDMA_PS_TCP);
   EXPECT_EQ(w.a.state(3), IdState::device_removal);
+  EXPECT_EQ(w.a.cm.find(3)->number, 3u);
+  EXPECT_EQ(w.a.cm.find(3)->port_space, RDMA_PS_TCP);
   EXPECT_EQ(w.a.cm.bind(3, w.a.ip4, true), EINVAL);
   EXPECT_EQ(w.a.cm.resolve_address(w.now, 3, {}, w.b.ip4, 1, true), EINVAL);
   EXPECT_EQ(w.a.cm.listen(3), EINVAL);

@@ -80,8 +80,6 @@ int RdmaCm::connect(Time now, uint32_t number, const rdma_ucm_conn_param& parame
   request.rnr_retry_count = std::min(parameters.rnr_retry_count, kMostRetryCount);
   request.path_mtu = id->path_mtu;
   request.srq = parameters.srq != 0;
-  request.primary.local_gid = id->source.ip;
-  request.primary.remote_gid = id->destination.ip;
   request.primary.traffic_class = id->route.path.traffic_class;
   request.primary.hop_limit = id->route.path.hop_limit;
   request.primary.local_ack_timeout = id->ack_timeout.value_or(ack_timeout(device.ca_ack_delay));
