@@ -13,6 +13,7 @@ _Atomic uint16_t descriptor_hints[DESCRIPTOR_NUMBERS];
 static struct descriptor records[DESCRIPTOR_RECORDS];
 static _Atomic uint32_t records_touched;  // all beyond were never used
 static _Atomic int highest_hint = -1;
+static _Atomic uint32_t numbers_arrived;  // by which numbers lead to records that had others before
 static const uint64_t claimed = ~UINT64_C(0);
 
 static _Atomic uint16_t* hint_of(int fd) {
@@ -46,6 +47,11 @@ static void set_hint(int fd, const struct descriptor* record) {
   }
 }
 
+static void set_another_hint(int fd, const struct descriptor* record) {
+  set_hint(fd, record);
+  atomic_fetch_add(&numbers_arrived, 1);
+}
+
 static void release(struct descriptor* record) {
   if (record->kind == DESCRIPTOR_UVERBS) connection_drop(&record->connection);
   if (record->kind == DESCRIPTOR_RDMA_CM) kept_drop(&record->rdma_cm.line);
@@ -54,17 +60,22 @@ static void release(struct descriptor* record) {
 
 // Frees the records that no number leads to any more.
 static void sweep(void) {
-  static uint8_t reached[DESCRIPTOR_RECORDS];  // guarded by the lock
+  static uint64_t unreached[DESCRIPTOR_RECORDS];  // their inodes; guarded by the lock
+  const uint32_t arrivals = atomic_load(&numbers_arrived);
   const uint32_t count = atomic_load(&records_touched);
-  memset(reached, 0, count);
+  // One that is published only after this has its number in time to be seen by the next sweep.
+  for (uint32_t i = 0; i < count; ++i) unreached[i] = atomic_load(&records[i].inode);
   const int highest = atomic_load(&highest_hint);
   for (int fd = 0; fd <= highest; ++fd) {
     const struct descriptor* record = descriptor_of(fd);
-    if (record != NULL) reached[record - records] = 1;
+    if (record != NULL) unreached[record - records] = 0;
   }
+  // A descriptor may have gone from a number not yet looked at to one behind us.
+  if (atomic_load(&numbers_arrived) != arrivals) return;
   for (uint32_t i = 0; i < count; ++i) {
-    const uint64_t inode = atomic_load(&records[i].inode);
-    if (inode != 0 && inode != claimed && !reached[i] && atomic_load(&records[i].users) == 0)
+    const uint64_t inode = unreached[i];
+    if (inode != 0 && inode != claimed && atomic_load(&records[i].inode) == inode &&
+        atomic_load(&records[i].users) == 0)
       release(&records[i]);
   }
 }
@@ -121,7 +132,7 @@ void descriptor_publish(struct descriptor* record, int fd) {
 void descriptor_duplicated(int source, int fd) {
   if (fd < 0 || fd == source) return;
   const struct descriptor* record = descriptor_of(source);
-  if (record != NULL) set_hint(fd, record);
+  if (record != NULL) set_another_hint(fd, record);
 }
 
 void descriptor_arrived(int fd) {
@@ -129,7 +140,7 @@ void descriptor_arrived(int fd) {
   struct stat st;
   if (raw_fstat(fd, &st) != 0 || !S_ISSOCK(st.st_mode)) return;
   const struct descriptor* record = find_socket(&st, 0);
-  if (record != NULL) set_hint(fd, record);
+  if (record != NULL) set_another_hint(fd, record);
 }
 
 bool descriptor_disguise(int fd, struct stat* st) {
