@@ -33,16 +33,17 @@ bool representable(const ibv_qp_attr& from, uint32_t mask) {
   return true;
 }
 
-engine::QpAttributes translate(const ibv_qp_attr& from) {
+// What the mask does not name may be anything: above all no member of its enum.
+engine::QpAttributes translate(const ibv_qp_attr& from, uint32_t mask) {
   engine::QpAttributes to;
-  to.state = static_cast<engine::QpState>(from.qp_state);
-  to.cur_state = static_cast<engine::QpState>(from.cur_qp_state);
+  if ((mask & QpMask::state) != 0) to.state = static_cast<engine::QpState>(from.qp_state);
+  if ((mask & QpMask::cur_state) != 0) to.cur_state = static_cast<engine::QpState>(from.cur_qp_state);
   to.en_sqd_async_notify = from.en_sqd_async_notify != 0;
   to.access_flags = from.qp_access_flags;
   to.pkey_index = from.pkey_index;
   to.port = from.port_num;
   to.qkey = from.qkey;
-  to.path_mtu = static_cast<engine::PathMtu>(from.path_mtu);
+  if ((mask & QpMask::path_mtu) != 0) to.path_mtu = static_cast<engine::PathMtu>(from.path_mtu);
   to.timeout = from.timeout;
   to.retry_cnt = from.retry_cnt;
   to.rnr_retry = from.rnr_retry;
@@ -82,9 +83,9 @@ int modify_command(QueuePair& qp, const ibv_qp_attr& from, uint32_t mask) {
   request.dest_qp_num = from.dest_qp_num;
   request.qp_access_flags = from.qp_access_flags;
   request.pkey_index = from.pkey_index;
-  request.qp_state = static_cast<uint8_t>(from.qp_state);
-  request.cur_qp_state = static_cast<uint8_t>(from.cur_qp_state);
-  request.path_mtu = static_cast<uint8_t>(from.path_mtu);
+  if ((mask & QpMask::state) != 0) request.qp_state = static_cast<uint8_t>(from.qp_state);
+  if ((mask & QpMask::cur_state) != 0) request.cur_qp_state = static_cast<uint8_t>(from.cur_qp_state);
+  if ((mask & QpMask::path_mtu) != 0) request.path_mtu = static_cast<uint8_t>(from.path_mtu);
   request.en_sqd_async_notify = from.en_sqd_async_notify;
   request.max_rd_atomic = from.max_rd_atomic;
   request.max_dest_rd_atomic = from.max_dest_rd_atomic;
@@ -149,7 +150,7 @@ int modify_qp(ibv_qp* base, ibv_qp_attr* from, int signed_mask) {
   if (!representable(*from, mask)) return EINVAL;
   const std::lock_guard guard(qp.shared->control);
 
-  engine::QpAttributes attributes = translate(*from);
+  engine::QpAttributes attributes = translate(*from, mask);
   if ((mask & QpMask::av) != 0) {
     engine::Path resolved;
     if (int error = resolve_path(context, from->ah_attr, attributes.path, resolved); error != 0) return error;
