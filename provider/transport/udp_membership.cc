@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "provider/transport/udp.h"
+#include "provider/transport/udp_socket.h"
 
 namespace uroce::transport {
 namespace {
@@ -61,7 +62,7 @@ int UdpMemberships::join_somewhere(Membership& fresh) {
       return error;
   }
   // Bound to no port: nothing ever arrives here.
-  const int fd = socket(ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP);
+  const int fd = new_udp_socket(ipv4 ? AF_INET : AF_INET6, 0);
   if (fd < 0) return errno;
   const int error = change(fd, fresh.group, fresh.ifindex, true);
   if (error != 0) {

@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -60,8 +61,12 @@ bool bind_to_any(int fd, bool ipv6) {
 
 }  // namespace
 
+int new_udp_socket(int family, int flags) {
+  return static_cast<int>(syscall(SYS_socket, family, SOCK_DGRAM | SOCK_CLOEXEC | flags, IPPROTO_UDP));
+}
+
 int open_receive_socket(bool ipv6, int receive_buffer) {
-  const int fd = socket(ipv6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP);
+  const int fd = new_udp_socket(ipv6 ? AF_INET6 : AF_INET, SOCK_NONBLOCK);
   if (fd < 0) return -1;
   if (!set(fd, SOL_SOCKET, SO_RCVBUFFORCE, receive_buffer)) set(fd, SOL_SOCKET, SO_RCVBUF, receive_buffer);
   const bool ready =
@@ -93,7 +98,7 @@ bool attach_slot_steering(int fd, uint32_t members) {
 }
 
 int open_send_socket(int family) {
-  const int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP);
+  const int fd = new_udp_socket(family, SOCK_NONBLOCK);
   if (fd < 0) return -1;
   set(fd, SOL_SOCKET, SO_SNDBUF, kSendBufferBytes);
   // Nothing is ever read here: what arrives must not pile up.

@@ -3,7 +3,7 @@
 import os
 import time
 
-from world import BUILD, UROCE, World, expect, wait_until
+from world import BUILD, UROCE, World, expect, preloaded, wait_until
 
 PROGRAMS = os.path.join(BUILD, "tests/system/programs")
 
@@ -29,6 +29,14 @@ def thousand_async_events(): alone("odd_many_events", "async")
 
 def under_address_sanitizer():
     alone("odd_asan", "many", environment={"ASAN_OPTIONS": "detect_leaks=1"})
+
+
+def udp_sockets_are_taken_over():
+    """The device's own sockets are not of the program's kind: nobody else may make them."""
+    with World(names=("a",)) as w:
+        w.a.add_device("lo")
+        library = os.path.join(PROGRAMS, "preload_greedy_sockets.so")
+        w.a.run(*preloaded(library, os.path.join(PROGRAMS, "odd_threads"), "many")).ok().has("^done$")
 
 
 def python_subprocess():

@@ -166,6 +166,11 @@ class Host:
         return self.named("uroced")
 
 
+def preloaded(library, *command):
+    """The command with `library` loaded behind the stand-in."""
+    return ("sh", "-c", 'LD_PRELOAD="$LD_PRELOAD:$0" exec "$@"', library, *command)
+
+
 def gid_text(address):
     import ipaddress
     ip = ipaddress.ip_address(address)

@@ -38,8 +38,6 @@ PRIVATE_ABI = re.compile(r"\b(struct\s+)?(verbs_device_ops|verbs_match_ent|verbs
 # Cases of tests/system that are no tests.
 NOT_RUN = {
     "harness.waits": "what another case ends",
-    "rdma_cm.udpong": "fails: rconnect says ENOENT",
-    "rdma_cm.iperf_over_rsockets": "fails: it stops after 128 KiB",
 }
 
 
