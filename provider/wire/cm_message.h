@@ -37,16 +37,22 @@ struct PrivateData {
 
 enum class CmTransport : uint8_t { rc = 0, uc = 1, rd = 2, extended = 3 };  // extended 1: XRC
 
-struct CmPath {                                      // primary or alternate of a REQ
-  uint16_t local_lid = 0xffff, remote_lid = 0xffff;  // RoCE: permissive
-  Gid local_gid, remote_gid;                         // of the sender of the REQ; of its recipient
-  uint32_t flow_label = 0;                           // 20 bits
-  uint8_t packet_rate = 0;                           // 6 bits
+struct CmPath {  // primary or alternate of a REQ
+  uint16_t local_lid = 0, remote_lid = 0;
+  Gid local_gid, remote_gid;  // of the sender of the REQ; of its recipient
+  uint32_t flow_label = 0;    // 20 bits
+  uint8_t packet_rate = 0;    // 6 bits
   uint8_t traffic_class = 0, hop_limit = 0;
   uint8_t sl = 0;  // 4 bits
   bool subnet_local = false;
   uint8_t local_ack_timeout = 0;  // 5 bits: 4.096 us * 2^n
   bool operator==(const CmPath&) const = default;
+
+  static CmPath permissive() {  // LIDs as RoCE has them
+    CmPath path;
+    path.local_lid = path.remote_lid = 0xffff;
+    return path;
+  }
 };
 
 struct CmReq {
@@ -69,8 +75,8 @@ struct CmReq {
   uint8_t max_cm_retries = 0;  // 4 bits
   bool srq = false;
   uint8_t extended_transport = 0;  // 3 bits; 1: XRC
-  CmPath primary;
-  CmPath alternate;  // all zero: none
+  CmPath primary = CmPath::permissive();
+  CmPath alternate;  // all zero: none; Linux goes by the LID and refuses one without a GID of its own
   PrivateData<92> private_data;
 };
 

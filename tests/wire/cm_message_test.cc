@@ -103,6 +103,12 @@ TEST(CmMessage, request_as_bytes) {
   expect_bytes(mad, 255, {92});
 }
 
+TEST(CmMessage, request_has_permissive_lids_and_no_alternate_path) {
+  const Mad mad = written(CmReq{});
+  expect_bytes(mad, kBody + 52, {0xff, 0xff, 0xff, 0xff});
+  for (size_t i = 96; i < 140; ++i) EXPECT_EQ(mad[kBody + i], std::byte{0}) << i;
+}
+
 TEST(CmMessage, request_comes_back) {
   const CmReq in = full_request();
   const CmReq m = back<CmReq>(in);
