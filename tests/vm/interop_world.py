@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""The world of the interoperation tests, inside the guest: the kernel's rxe in the initial network namespace, uroce's device in another,
+a veth pair between them.
+
+rxe stays in the initial namespace because its sockets and route look-ups are there, whatever namespace its link was added in.
+"""
+import os
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "system"))
+
+from world import BUILD, Host, Failure, World, expect, join, sh, wait_until  # noqa: E402
+
+VALIDATE = os.path.join(BUILD, "tests/system/programs/odd_validate")
+RXE_COUNTERS = "/sys/class/infiniband/rxe0/ports/1/hw_counters"
+
+
+class Side:
+    """What both hosts offer: a device, addresses that are equal but for their end, and a place to look for listeners."""
+
+    def gid(self, family):
+        if family not in self.gids:
+            self.gids[family] = self.gid_index(self.address(family), self.device)
+        return self.gids[family]
+
+    def address(self, family):
+        return {"ipv4": "10.77.0.", "ipv6": "fd77::"}[family] + self.number
+
+
+class KernelHost(Side, Host):
+    """The initial namespace. Its programs run as they are, without the stand-in."""
+
+    device, number = "rxe0", "1"
+
+    def __init__(self, world):  # of a namespace that is there already
+        self.world, self.name, self.gids = world, "1", {}
+
+    def sh(self, *command, **options):
+        return sh(*command, **options)
+
+    def _inside(self, command, uroce, user, environment):
+        return [str(word) for word in (["env", *(f"{k}={v}" for k, v in environment.items())] if environment else []) + list(command)]
+
+    def cm_listeners(self):
+        return self.sh("rdma", "resource", "show", "cm_id").count("LISTEN")
+
+    def counters(self):
+        found = {}
+        for name in os.listdir(RXE_COUNTERS):
+            with open(os.path.join(RXE_COUNTERS, name), encoding="ascii") as file:
+                found[name] = int(file.read())
+        return found
+
+    def datagrams(self):
+        """What the kernel gave to UDP sockets, which here are rxe's alone."""
+        with open("/proc/net/snmp", encoding="ascii") as file:
+            names, values = [line.split()[1:] for line in file if line.startswith("Udp:")]
+        with open("/proc/net/snmp6", encoding="ascii") as file:
+            six = re.search(r"Udp6InDatagrams\s+(\d+)", file.read())
+        return int(dict(zip(names, values))["InDatagrams"]) + int(six[1])
+
+
+class UroceHost(Side, Host):
+    device, number = "ur0", "2"
+
+    def __init__(self, world, name):
+        super().__init__(world, name)
+        self.gids = {}
+
+    def cm_listeners(self):
+        return self.status()["connection_manager"]["listeners"]
+
+    def counters(self):
+        return self.status()["devices"][0]["counters"]
+
+
+class Interop(World):
+    """`with Interop() as w:` w.rxe and w.ur are the two hosts."""
+
+    def __init__(self):
+        super().__init__(names=(), devices=False)
+
+    def build(self):
+        for module in ("rdma_rxe", "rdma_ucm", "ib_uverbs"):
+            sh("modprobe", module)
+        self.rxe = KernelHost(self)
+        self.ur = self.hosts["ur"] = UroceHost(self, f"uroce{os.getpid()}ur1")
+        join(self.rxe, "va", "10.77.0.1/24", "fd77::1/64", self.ur, "vb", "10.77.0.2/24", "fd77::2/64", 4200)
+        sh("rdma", "link", "add", "rxe0", "type", "rxe", "netdev", "va")
+        self.ur.add_device("vb")
+        self.serve_everywhere = [(self.rxe, self.ur), (self.ur, self.rxe)]
+
+    def clean_up(self):
+        subprocess.run(["rdma", "link", "del", "rxe0"], stderr=subprocess.DEVNULL, check=False)
+        return super().clean_up()
+
+    def loss(self, *words):
+        """netem on both ends of the wire; `with w.loss("loss", "1%"):`."""
+        return Impairment(self, words)
+
+    def serve(self, host, *command, **options):
+        """Starts a server that waits for connections by address."""
+        before = host.cm_listeners()
+        process = host.start(*command, **options)
+        wait_until(lambda: host.cm_listeners() > before or not process.running(), f"{command[0]} listens on {host.device}")
+        if not process.running():
+            raise Failure(f"{command[0]} ended before the client came:\n{process.wait().out}")
+        return process
+
+    @staticmethod
+    def wait_connected(host):
+        wait_until(lambda: "CONNECT" in host.run("rdma", "resource", "show", "cm_id").out, f"{host.device} is connected")
+
+    def by_address(self, server_host, server, client_host, client, timeout=90):
+        """Both must succeed. Returns what the client says."""
+        other = self.serve(server_host, *server)
+        answer = client_host.run(*client, timeout=timeout)
+        if answer.code != 0:
+            other.kill()
+            raise Failure(f"client {' '.join(map(str, client))} on {client_host.device}: exit {answer.code}\n{answer.out}\n"
+                          f"server:\n{other.wait().out}")
+        other.wait(timeout).ok()
+        return answer
+
+
+class Impairment:
+    def __init__(self, world, words):
+        self.world, self.words = world, words
+
+    def __enter__(self):
+        for host, dev in ((self.world.rxe, "va"), (self.world.ur, "vb")):
+            host.sh("tc", "qdisc", "replace", "dev", dev, "root", "netem", "limit", "20000", *self.words)
+        return self
+
+    def dropped(self):
+        return [int(re.search(r"dropped (\d+)", host.sh("tc", "-s", "qdisc", "show", "dev", dev))[1])
+                for host, dev in ((self.world.rxe, "va"), (self.world.ur, "vb"))]
+
+    def __exit__(self, *_):
+        for host, dev in ((self.world.rxe, "va"), (self.world.ur, "vb")):
+            host.sh("tc", "qdisc", "del", "dev", dev, "root")
+
+
+class Accounts:
+    """What both sides counted since `before`. rxe has no counter of bad ICRCs; it counts a packet as received after the check, so what
+    UDP was given and rxe did not count has been refused by it."""
+
+    def __init__(self, world):
+        self.world = world
+        self.before = self._read()
+
+    def _read(self):
+        return self.world.rxe.counters(), self.world.rxe.datagrams(), self.world.ur.counters()
+
+    def settle(self):
+        rxe0, datagrams0, ur0 = self.before
+        rxe, datagrams, ur = self._read()
+        self.rxe = {name: rxe[name] - rxe0[name] for name in rxe}
+        self.ur = {name: ur[name] - ur0[name] for name in ur}
+        self.refused_by_rxe = datagrams - datagrams0 - self.rxe["rcvd_pkts"]
+        return self
