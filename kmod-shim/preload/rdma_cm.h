@@ -11,8 +11,8 @@
 
 long rdma_cm_write(struct descriptor* device, int fd, const void* bytes, size_t count);
 
-// GET_EVENT: waits for an event, unless the descriptor is O_NONBLOCK. A cancellation point, at which nothing
-// is held. 0 or a negative errno.
+// GET_EVENT: waits for an event, unless the descriptor is O_NONBLOCK; goes on waiting when another thread
+// closes the descriptor meanwhile. A cancellation point, at which nothing is held. 0 or a negative errno.
 int rdma_cm_get_event(struct descriptor* device, int fd, const struct rdma_cm_request* request);
 
 // One request with the parts that travel; the lock `commands` is held. After 0 `reply` begins with a

@@ -13,8 +13,9 @@ struct order {
   struct iovec parts[2];
   int count;
   struct rdma_cm_channel* channel;
-  struct rdma_cm_channel* other;  // MIGRATE_ID: the channel that the id leaves; else NULL
-  int bytes_at;                   // the descriptor that events may be withdrawn from
+  struct rdma_cm_channel* other;    // MIGRATE_ID: the channel that the id leaves; else NULL
+  const struct descriptor* holder;  // that events may be withdrawn from
+  int bytes_at;                     // its number
   struct {
     struct rdma_ucm_cmd_hdr header;
     struct rdma_ucm_migrate_id id;
@@ -39,13 +40,15 @@ void rdma_cm_respond(const struct rdma_cm_request* request, const struct reply* 
          length < request->response_room ? length : request->response_room);
 }
 
-static void withdraw(int fd, const struct reply* reply) {
+static void withdraw(const struct order* order, const struct reply* reply) {
   struct uroce_cm_reply told;
   memcpy(&told, reply->bytes, sizeof told);
   while (told.withdrawn != 0) {
     char bytes[256];
+    // Other threads may have closed it and opened something else.
+    if (descriptor_of(order->bytes_at) != order->holder) return;
     const size_t most = told.withdrawn < sizeof bytes ? told.withdrawn : sizeof bytes;
-    const long got = RAW(SYS_recvfrom, fd, bytes, most, MSG_DONTWAIT, NULL, NULL);
+    const long got = RAW(SYS_recvfrom, order->bytes_at, bytes, most, MSG_DONTWAIT, NULL, NULL);
     if (got <= 0) return;
     told.withdrawn -= (uint32_t)got;
   }
@@ -72,7 +75,7 @@ static int send_order(const struct order* order) {
   const uint64_t signals = signals_block();
   if (take_both(first, second)) {
     error = rdma_cm_exchange(order->channel, order->parts, order->count, &reply);
-    if (error == 0) withdraw(order->bytes_at, &reply);
+    if (error == 0) withdraw(order, &reply);
     if (second != NULL) lock_give(second);
     lock_give(first);
   }
@@ -100,6 +103,7 @@ static int migrate(struct order* order) {
   if (old->generation != process_generation()) return -EACCES;
   atomic_fetch_add(&old->users, 1);
   order->other = &old->rdma_cm;
+  order->holder = old;
   order->bytes_at = fd;
   order->migration.id.fd = old->rdma_cm.number;
   order->parts[0] = (struct iovec){.iov_base = &order->migration, .iov_len = sizeof order->migration};
@@ -113,6 +117,7 @@ static int carry(struct descriptor* device, int fd, const struct rdma_cm_request
                         .parts = {{.iov_base = (void*)request->bytes, .iov_len = request->count}},
                         .count = 1,
                         .channel = &device->rdma_cm,
+                        .holder = device,
                         .bytes_at = fd};
   switch (request->command) {
     case RDMA_USER_CM_CMD_SET_OPTION: return set_option(&order);

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 
 #include <atomic>
@@ -37,10 +38,10 @@ class RdmaCmEvents : public ::testing::Test {
   uint32_t id_ = 0;
 };
 
-// A thread in GET_EVENT, which sleeps when the constructor returns.
+// A thread in GET_EVENT, which sleeps in `call` when the constructor returns.
 class Waiter {
  public:
-  explicit Waiter(CmChannel& channel) : channel_(channel) {
+  explicit Waiter(CmChannel& channel, long call = SYS_recvfrom) : channel_(channel) {
     pthread_create(
         &thread_, nullptr,
         [](void* given) -> void* {
@@ -48,9 +49,9 @@ class Waiter {
           return nullptr;
         },
         this);
-    while (!sleeps()) std::this_thread::yield();
+    while (!sleeps(call)) std::this_thread::yield();
   }
-  bool sleeps() const { return task_ != 0 && is_in_call(task_, SYS_recvfrom); }
+  bool sleeps(long call = SYS_recvfrom) const { return task_ != 0 && is_in_call(task_, call); }
   pthread_t thread() const { return thread_; }
   void* join() {
     void* result = nullptr;
@@ -208,6 +209,53 @@ TEST_F(RdmaCmEvents, wait__cancelled_leaves_nothing_held) {
   channel_.use(-1);
   const CmChannel next;
   EXPECT_EQ(kept_numbers().size(), before) << "the connection of the one that was closed has gone";
+}
+
+// A GET_EVENT waits for another thread's command when the descriptor is closed and its number used again.
+class RdmaCmEventsClosed : public RdmaCmEvents {
+ protected:
+  void SetUp() override {
+    RdmaCmEvents::SetUp();
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, stranger_), 0);
+  }
+  void close_under(const Waiter& waiter) {
+    ASSERT_EQ(write(stranger_[1], "x", 1), 1);
+    ASSERT_EQ(dup2(stranger_[0], channel_.fd()), channel_.fd());
+    ASSERT_TRUE(waiter.sleeps(SYS_futex));
+    daemon_.release_command();
+    listener_.join();
+  }
+  void hold_a_command() {
+    daemon_.hold_next_command();
+    listener_ = std::thread([this] { channel_.listen(id_); });
+    while (!daemon_.holding()) std::this_thread::yield();
+  }
+  void TearDown() override {
+    char byte = 0;
+    EXPECT_EQ(recv(stranger_[0], &byte, 1, MSG_DONTWAIT), 1) << "what the stranger was sent was taken";
+    close(stranger_[0]);
+    close(stranger_[1]);
+  }
+  std::thread listener_;
+  int stranger_[2] = {-1, -1};
+};
+
+TEST_F(RdmaCmEventsClosed, wait__goes_on) {
+  hold_a_command();
+  Waiter waiter(channel_, SYS_futex);
+  close_under(waiter);
+  while (!waiter.sleeps(SYS_pause)) ASSERT_EQ(waiter.error(), 0);
+  pthread_cancel(waiter.thread());
+  EXPECT_EQ(waiter.join(), PTHREAD_CANCELED);
+}
+
+TEST_F(RdmaCmEventsClosed, nonblock__is_EAGAIN) {
+  set_nonblocking(channel_);
+  hold_a_command();
+  Waiter waiter(channel_, SYS_futex);
+  close_under(waiter);
+  waiter.join();
+  EXPECT_EQ(waiter.error(), EAGAIN);
 }
 
 TEST_F(RdmaCmEvents, wait__errno_is_as_before_when_nothing_failed) {
