@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 #include "kmod-shim/preload/descriptor.h"
 
-#include <string.h>
-
 #include "kmod-shim/preload/path.h"
 #include "kmod-shim/preload/process.h"
 #include "kmod-shim/preload/raw.h"
