@@ -27,13 +27,20 @@ def serve(host, *command, ready=None, **options):
     return process
 
 
+def ended_well(answer):
+    """rping's event thread may find the channel closed by its main thread: after the last event, with the kernel's module too."""
+    own_race = "rping" in answer.command and "DISCONNECT EVENT" in answer.out and "rdma_get_cm_event: Bad file" in answer.out
+    return answer.code == 0 or (answer.code == 255 and own_race)
+
+
 def both(w, server_host, server, client_host, client, timeout=60):
     other = serve(server_host, *server)
     answer = client_host.run(*client, timeout=timeout)
-    if answer.code != 0:
+    if not ended_well(answer):
         other.kill()
         expect(False, f"{' '.join(map(str, client))}: exit {answer.code}\n{answer.out}\nserver:\n{other.wait().out}")
-    return answer, other.wait(timeout).ok()
+    told = other.wait(timeout)
+    return answer, told if ended_well(told) else told.ok()
 
 
 def rping(w, server_host, client_host, address):
@@ -68,7 +75,8 @@ def rping_persistent():
     with World() as w:
         server = serve(w.a, "rping", "-s", "-P", "-a", V4[0])
         for turn in range(100):
-            w.b.run("rping", "-c", "-a", V4[0], "-C", "2", timeout=30).ok()
+            answer = w.b.run("rping", "-c", "-a", V4[0], "-C", "2", timeout=30)
+            expect(ended_well(answer), f"turn {turn}: exit {answer.code}\n{answer.out}")
         expect(server.running(), "the server is gone")
         server.kill(signal.SIGTERM)
         server.wait()
@@ -165,8 +173,8 @@ def rcopy():
 
 
 def perftest(w, program, *options, address=V4[0]):
-    """perftest connects twice. The client's second request may come before its server listens again, over any device, and the client
-    does not ask again. So we do, where the machine is too busy for them."""
+    """perftest connects twice. On a busy machine the client's second request may come before its server listens again. The client of
+    4.5-0.17 then asks again with identifiers that it has destroyed, and crashes (later versions make new ones); so we start both again."""
     line = (program, "-d", "ur0", "-R", "-F", "-n", "200", *options)
     for tries_left in (3, 2, 1, 0):
         server = serve(w.a, *line)
@@ -178,7 +186,7 @@ def perftest(w, program, *options, address=V4[0]):
         told = server.wait().out
         wait_until(lambda: listeners(w.a) == 0, "the killed server's listener is gone")
         too_early = re.search(r"EVENT_REJECTED; error: 8|EVENT_UNREACHABLE; error: 1\b", answer.out)
-        expect(too_early and tries_left, f"{' '.join(line)}: exit {answer.code}\n{answer.out}\nserver:\n{told}")
+        expect(answer.code == -signal.SIGSEGV and too_early and tries_left, f"{' '.join(line)}: exit {answer.code}\n{answer.out}\nserver:\n{told}")
 
 
 def perftest_reliable():
@@ -322,7 +330,7 @@ def worker_dies_under_a_listener():
 
 
 def keeper_dies():
-    """A listener, a connected server and its client end with an error; the far side is told nothing and sees its data fail."""
+    """A listener and a connected server end with an error; so does the far side, which is told nothing and sees its data fail."""
     with World() as w:
         idle = serve(w.a, "rping", "-s", "-a", V4[0], "-p", "7175")
         server = serve(w.a, "rping", "-s", "-a", V4[0])
@@ -332,8 +340,7 @@ def keeper_dies():
         wait_until(lambda: not w.a.daemons(), "the worker leaves too")
         for name, program in (("listener", idle), ("server", server)):
             expect(program.wait(30).code != 0, f"the {name} takes the end of its daemon for a good one")
-        client.kill()
-        client.wait()
+        expect(client.wait(60).code != 0, "the client takes the end of its peer for a good one")
 
 
 def worker_dies_under_a_connection():
