@@ -211,24 +211,22 @@ int RdmaCmServer::notify(Call& call) {
 int RdmaCmServer::join_ip_mcast(Call& call) {
   rdma_ucm_join_ip_mcast request;
   if (!read(call, request)) return EINVAL;
-  return join(call, request.id, request.uid, bytes_of(request.addr), false);
+  return join(call, request.id, request.uid, bytes_of(request.addr));
 }
 
 int RdmaCmServer::join_mcast(Call& call) {
   rdma_ucm_join_mcast request;
   if (!read(call, request) || request.join_flags >= RDMA_MC_JOIN_FLAG_RESERVED) return EINVAL;
-  return join(call, request.id, request.uid, bytes_of(request.addr),
-              request.join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER);
+  return join(call, request.id, request.uid, bytes_of(request.addr));  // who only sends attaches no QP
 }
 
-int RdmaCmServer::join(Call& call, uint32_t id, uint64_t uid, std::span<const std::byte> address,
-                       bool send_only) {
+int RdmaCmServer::join(Call& call, uint32_t id, uint64_t uid, std::span<const std::byte> address) {
   if (call.room < sizeof(rdma_ucm_create_id_resp)) return ENOSPC;
   if (const int error = check(call, id); error != 0) return error;
   const auto group_address = cm::read_sockaddr(address);
   if (!group_address) return EINVAL;
   rdma_ucm_create_id_resp answer{};
-  if (const int error = cm_.join(id, *group_address, send_only, answer.id); error != 0) return error;
+  if (const int error = cm_.join(id, *group_address, answer.id); error != 0) return error;
   groups_[answer.id] = Membership{id, uid, 0};
   return write(call, answer);
 }

@@ -114,7 +114,7 @@ class RdmaCmServer {
   int notify(Call& call);
   int join_ip_mcast(Call& call);
   int join_mcast(Call& call);
-  int join(Call& call, uint32_t id, uint64_t uid, std::span<const std::byte> address, bool send_only);
+  int join(Call& call, uint32_t id, uint64_t uid, std::span<const std::byte> address);
   int leave_mcast(Call& call);
   int migrate_id(Call& call);
 

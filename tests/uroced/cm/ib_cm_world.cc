@@ -38,18 +38,28 @@ Event Host::expect(Event::Kind kind) {
   return event;
 }
 
+std::string Wire::take_log() {
+  std::string out;
+  out.swap(log);
+  return out;
+}
+
+bool Wire::carries(const wire::Mad& mad, bool somebody_there) {
+  wire::CmMessage message;
+  uint64_t transaction = 0;
+  EXPECT_EQ(wire::parse_cm(mad, message, transaction), wire::CmParseError::none);
+  const bool lost = lose(message) || !somebody_there;
+  if (!log.empty()) log += ' ';
+  log += lost ? "[" + std::string(name(message)) + "]" : name(message);
+  return !lost;
+}
+
 void World::drain(Host& from, Host& to, bool& more) {
   while (const std::optional<Event> event = from.cm.poll_event()) from.events.push_back(*event);
   while (const std::optional<Outgoing> out = from.cm.poll_transmit()) {
     more = true;
     EXPECT_EQ(out->route, from.to(to));
-    wire::CmMessage message;
-    uint64_t transaction = 0;
-    EXPECT_EQ(wire::parse_cm(out->mad, message, transaction), wire::CmParseError::none);
-    const bool lost = lose(message);
-    if (!log.empty()) log += ' ';
-    log += lost ? "[" + std::string(name(message)) + "]" : name(message);
-    if (!lost) to.cm.on_mad(now, to.to(from), out->mad);
+    if (carries(out->mad)) to.cm.on_mad(now, to.to(from), out->mad);
   }
 }
 
@@ -61,32 +71,11 @@ void World::deliver() {
   }
 }
 
-void World::advance(int64_t ns) {
-  deliver();
-  const Time end = now + ns;
-  for (;;) {
-    const Time next =
-        std::min(a.cm.next_deadline().value_or(end + 1), b.cm.next_deadline().value_or(end + 1));
-    if (next > end) break;
-    now = std::max(now, next);
-    a.cm.on_deadline(now);
-    b.cm.on_deadline(now);
-    deliver();
-  }
-  now = end;
-}
-
 void World::inject(Host& host, const Host& peer, const wire::CmMessage& message) {
   wire::Mad mad;
   wire::write_cm(message, 99, mad);
   host.cm.on_mad(now, host.to(peer), mad);
   deliver();
-}
-
-std::string World::take_log() {
-  std::string out;
-  out.swap(log);
-  return out;
 }
 
 wire::CmReq World::request(const Host& from, const Host&, uint32_t qpn) const {

@@ -2,6 +2,7 @@
 // Two communication managers, a wire that loses what a test says, and a clock moved by hand.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <vector>
@@ -28,23 +29,48 @@ struct Host {
   bool quiet() const { return events.empty(); }
 };
 
-class World {
+// What every world of two has.
+class Wire {
  public:
-  explicit World(const IbCm::Limits& limits = {}) : a(1, limits), b(2, limits) {}
-
-  Host a, b;
+  virtual ~Wire() = default;
+  virtual void deliver() = 0;  // until nobody says anything
   Time now{1'000'000'000};
   // True: this message is lost. Set anew by the tests.
   std::function<bool(const wire::CmMessage&)> lose = [](const wire::CmMessage&) { return false; };
   // What was sent since the test looked last, as "REQ REP RTU", lost messages in brackets.
   std::string log;
+  std::string take_log();
 
-  void deliver();  // until nobody says anything
-  void advance(int64_t ns);
+ protected:
+  // Writes the message into the log. True: it arrives, unless there is nobody where it goes.
+  bool carries(const wire::Mad& mad, bool somebody_there = true);
+  template <typename Cm>
+  void pass_time(Cm& a, Cm& b, int64_t ns) {
+    deliver();
+    const Time end = now + ns;
+    for (;;) {
+      const Time next = std::min(a.next_deadline().value_or(end + 1), b.next_deadline().value_or(end + 1));
+      if (next > end) break;
+      now = std::max(now, next);
+      a.on_deadline(now);
+      b.on_deadline(now);
+      deliver();
+    }
+    now = end;
+  }
+};
+
+class World : public Wire {
+ public:
+  explicit World(const IbCm::Limits& limits = {}) : a(1, limits), b(2, limits) {}
+
+  Host a, b;
+
+  void deliver() override;
+  void advance(int64_t ns) { pass_time(a.cm, b.cm, ns); }
   void advance_ms(int64_t ms) { advance(ms * kMs); }
   // The MAD of `message` reaches `host` as if `peer` had sent it.
   void inject(Host& host, const Host& peer, const wire::CmMessage& message);
-  std::string take_log();
 
   wire::CmReq request(const Host& from, const Host& to, uint32_t qpn = 0x111) const;
   wire::CmRep reply(const Host& from, uint32_t qpn = 0x222) const;

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "tests/uroced/cm/ib_cm_world.h"
 #include "tests/uroced/cm/rdma_world.h"
 
 namespace uroce::cm {
@@ -80,6 +79,8 @@ TEST(RdmaConnect, the_request_says_what_the_kernels_would) {
   EXPECT_EQ(req->primary.remote_gid, w.b.ip4.ip);
   EXPECT_EQ(req->primary.hop_limit, 64);
   EXPECT_TRUE(req->primary.subnet_local);
+  EXPECT_EQ(req->primary.local_lid, 0xffff);
+  EXPECT_EQ(req->alternate, wire::CmPath{});
   wire::CmIpHeader header;
   ASSERT_TRUE(wire::parse_ip_header(req->private_data.bytes, header));
   EXPECT_TRUE(header.ipv4);

@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "tests/uroced/cm/ib_cm_world.h"
 #include "tests/uroced/cm/rdma_world.h"
 
 namespace uroce::cm {
@@ -302,8 +301,8 @@ TEST(RdmaJoin, tells_where_to_send_at_once) {
   const uint32_t id = w.a.create(RDMA_PS_UDP);
   ASSERT_EQ(w.a.cm.bind(id, w.a.ip6, false), 0);
   uint32_t first = 0, second = 0;
-  EXPECT_EQ(w.a.cm.join(id, group_address(1), false, first), 0);
-  EXPECT_EQ(w.a.cm.join(id, group_address(2), true, second), 0);
+  EXPECT_EQ(w.a.cm.join(id, group_address(1), first), 0);
+  EXPECT_EQ(w.a.cm.join(id, group_address(2), second), 0);
   EXPECT_NE(first, second);
   w.deliver();
   for (const auto& [group, last] : {std::pair(first, 1), {second, 2}}) {
@@ -326,8 +325,8 @@ TEST(RdmaJoin, the_key_is_that_of_the_port_space) {
   const uint32_t id = w.routed(w.b.ip4, RDMA_PS_UDP), ipoib = w.a.create(RDMA_PS_IPOIB);
   ASSERT_EQ(w.a.cm.bind(ipoib, at(w.a.ip4, 0), false), 0);
   uint32_t group = 0;
-  EXPECT_EQ(w.a.cm.join(id, group_address(1), false, group), EINVAL);  // the route is resolved
-  EXPECT_EQ(w.a.cm.join(ipoib, group_address(1), false, group), 0);
+  EXPECT_EQ(w.a.cm.join(id, group_address(1), group), EINVAL);  // the route is resolved
+  EXPECT_EQ(w.a.cm.join(ipoib, group_address(1), group), 0);
   w.deliver();
   EXPECT_EQ(w.a.expect(EventKind::multicast_join).ud.qkey, 0u);
 }
@@ -336,15 +335,15 @@ TEST(RdmaJoin, needs_a_device_datagrams_and_a_group) {
   RdmaWorld w;
   uint32_t group = 0;
   const uint32_t unbound = w.a.create(RDMA_PS_UDP), wildcard = w.a.create(RDMA_PS_UDP);
-  EXPECT_EQ(w.a.cm.join(unbound, group_address(1), false, group), EINVAL);
+  EXPECT_EQ(w.a.cm.join(unbound, group_address(1), group), EINVAL);
   ASSERT_EQ(w.a.cm.bind(wildcard, Address::any(AF_INET6), false), 0);
-  EXPECT_EQ(w.a.cm.join(wildcard, group_address(1), false, group), EINVAL);
+  EXPECT_EQ(w.a.cm.join(wildcard, group_address(1), group), EINVAL);
   const uint32_t reliable = w.a.create();
   ASSERT_EQ(w.a.cm.bind(reliable, w.a.ip6, false), 0);
-  EXPECT_EQ(w.a.cm.join(reliable, group_address(1), false, group), EINVAL);
+  EXPECT_EQ(w.a.cm.join(reliable, group_address(1), group), EINVAL);
   const uint32_t datagram = w.a.create(RDMA_PS_UDP);
   ASSERT_EQ(w.a.cm.bind(datagram, w.a.ip6, false), 0);
-  EXPECT_EQ(w.a.cm.join(datagram, w.b.ip6, false, group), EINVAL);
+  EXPECT_EQ(w.a.cm.join(datagram, w.b.ip6, group), EINVAL);
   w.deliver();
   EXPECT_TRUE(w.a.quiet());
 }
@@ -354,8 +353,8 @@ TEST(RdmaLeave, is_for_members_and_takes_the_event_along) {
   const uint32_t id = w.a.create(RDMA_PS_UDP), other = w.a.create(RDMA_PS_UDP);
   ASSERT_EQ(w.a.cm.bind(id, w.a.ip6, false), 0);
   uint32_t first = 0, second = 0;
-  ASSERT_EQ(w.a.cm.join(id, group_address(1), false, first), 0);
-  ASSERT_EQ(w.a.cm.join(id, group_address(2), false, second), 0);
+  ASSERT_EQ(w.a.cm.join(id, group_address(1), first), 0);
+  ASSERT_EQ(w.a.cm.join(id, group_address(2), second), 0);
   EXPECT_EQ(w.a.cm.leave(other, first), ENOENT);
   EXPECT_EQ(w.a.cm.leave(id, second + 1), ENOENT);
   EXPECT_EQ(w.a.cm.leave(id, first), 0);

@@ -65,7 +65,7 @@ TEST(RdmaId, calls_for_one_that_is_not_there_say_so) {
   EXPECT_EQ(side.cm.notify({}, 9, 0), ENOENT);
   EXPECT_EQ(side.cm.set_option(9, RDMA_OPTION_ID, 0, {}), ENOENT);
   EXPECT_EQ(side.cm.init_qp_attributes(9, 1, attributes), ENOENT);
-  EXPECT_EQ(side.cm.join(9, side.ip4, false, group), ENOENT);
+  EXPECT_EQ(side.cm.join(9, side.ip4, group), ENOENT);
   EXPECT_EQ(side.cm.leave(9, 1), ENOENT);
   side.cm.destroy({}, 9);
 }
@@ -384,7 +384,7 @@ TEST(RdmaRemoval, leaves_identifiers_that_can_be_destroyed_and_nothing_else) {
   EXPECT_EQ(w.b.cm.accept(w.now, ends.passive, &p), EINVAL);
   EXPECT_EQ(w.b.cm.reject(w.now, ends.passive, 0, {}), EINVAL);
   EXPECT_EQ(w.b.cm.disconnect(w.now, ends.passive), EINVAL);
-  EXPECT_EQ(w.b.cm.join(ends.passive, w.b.ip4, false, group), EINVAL);
+  EXPECT_EQ(w.b.cm.join(ends.passive, w.b.ip4, group), EINVAL);
   EXPECT_EQ(w.b.cm.listen(ends.listener), EINVAL);
   w.b.cm.destroy(w.now, ends.passive);
   w.b.cm.destroy(w.now, ends.listener);

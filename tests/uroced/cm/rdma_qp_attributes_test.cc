@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "tests/uroced/cm/ib_cm_world.h"
 #include "tests/uroced/cm/rdma_world.h"
 
 namespace uroce::cm {

@@ -3,10 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cerrno>
-
-#include "tests/uroced/cm/ib_cm_world.h"
 
 namespace uroce::cm::test {
 namespace {
@@ -136,17 +133,11 @@ void RdmaWorld::collect() {
 bool RdmaWorld::carry(Side& from) {
   const std::optional<Outgoing> out = from.cm.poll_transmit();
   if (!out) return false;
-  wire::CmMessage message;
-  uint64_t transaction = 0;
-  EXPECT_EQ(wire::parse_cm(out->mad, message, transaction), wire::CmParseError::none);
   Side& peer = &from == &a ? b : a;
   const engine::Path& path = out->route.path;
   Side& to = from.host.port_of(path.destination, 0) ? from : peer;
   const auto port = to.host.port_of(path.destination, path.destination.is_link_local() ? path.ifindex : 0);
-  const bool lost = lose(message) || !port;
-  if (!log.empty()) log += ' ';
-  log += lost ? "[" + std::string(name(message)) + "]" : name(message);
-  if (lost) return true;
+  if (!carries(out->mad, port.has_value())) return true;
   Route route;
   route.device = port->device;
   route.path.source = path.destination;
@@ -162,21 +153,6 @@ void RdmaWorld::deliver() {
   collect();
 }
 
-void RdmaWorld::advance_ms(int64_t ms) {
-  deliver();
-  const Time end = now + ms * kMs;
-  for (;;) {
-    const Time next =
-        std::min(a.cm.next_deadline().value_or(end + 1), b.cm.next_deadline().value_or(end + 1));
-    if (next > end) break;
-    now = std::max(now, next);
-    a.cm.on_deadline(now);
-    b.cm.on_deadline(now);
-    deliver();
-  }
-  now = end;
-}
-
 void RdmaWorld::inject(Side& to, const Side& from, const wire::CmMessage& message) {
   wire::Mad mad;
   wire::write_cm(message, 99, mad);
@@ -187,12 +163,6 @@ void RdmaWorld::inject(Side& to, const Side& from, const wire::CmMessage& messag
   route.path.ifindex = 2;
   to.cm.on_mad(now, route, mad);
   deliver();
-}
-
-std::string RdmaWorld::take_log() {
-  std::string out;
-  out.swap(log);
-  return out;
 }
 
 uint32_t RdmaWorld::routed(const Address& destination, uint16_t port_space, QpType type) {

@@ -2,10 +2,9 @@
 // Two machines with a connection manager each, a wire that loses what a test says, and a clock moved by hand.
 #pragma once
 
-#include <functional>
-#include <string>
 #include <vector>
 
+#include "tests/uroced/cm/ib_cm_world.h"
 #include "tools/uroced/cm/rdma_cm.h"
 
 namespace uroce::cm::test {
@@ -59,20 +58,14 @@ struct Side {
   bool quiet() const { return events.empty(); }
 };
 
-class RdmaWorld {
+class RdmaWorld : public Wire {
  public:
   Side a{1}, b{2};
-  Time now{1'000'000'000};
-  // True: this message is lost. Set anew by the tests.
-  std::function<bool(const wire::CmMessage&)> lose = [](const wire::CmMessage&) { return false; };
-  // What was sent since the test looked last, as "REQ REP RTU", lost messages in brackets.
-  std::string log;
 
-  void deliver();  // until nobody says anything
-  void advance_ms(int64_t ms);
+  void deliver() override;
+  void advance_ms(int64_t ms) { pass_time(a.cm, b.cm, ms * kMs); }
   // The MAD of `message` reaches `to` as if `from` had sent it.
   void inject(Side& to, const Side& from, const wire::CmMessage& message);
-  std::string take_log();
 
   // An identifier of a that has a route to `destination`.
   uint32_t routed(const Address& destination, uint16_t port_space = RDMA_PS_TCP, QpType type = QpType::rc);

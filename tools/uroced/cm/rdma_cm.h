@@ -80,7 +80,7 @@ class RdmaCm {
   int set_option(uint32_t id, uint32_t level, uint32_t name, std::span<const std::byte> value);
   int init_qp_attributes(uint32_t id, uint32_t qp_state, ib_uverbs_qp_attr& out) const;
   // Its event comes at once: who hears the group is the affair of the QPs that are attached to it.
-  int join(uint32_t id, const Address& address, bool send_only, uint32_t& group);
+  int join(uint32_t id, const Address& address, uint32_t& group);
   int leave(uint32_t id, uint32_t group);
 
   const CmId* find(uint32_t id) const;

@@ -219,7 +219,7 @@ void RdmaCm::on_ib_event(Time now, const Event& event) {
   }
 }
 
-int RdmaCm::join(uint32_t number, const Address& address, bool /*send_only*/, uint32_t& group) {
+int RdmaCm::join(uint32_t number, const Address& address, uint32_t& group) {
   CmId* id = edit(number);
   if (id == nullptr) return ENOENT;
   if (!id->port || (id->state != IdState::address_bound && id->state != IdState::address_resolved))
