@@ -60,6 +60,16 @@ class RouteTableTest : public ::testing::Test {
     return true;
   }
 
+  // The kernel makes the local route of an IPv6 address in its own time.
+  bool is_local_soon(const wire::Gid& own) {
+    for (int waited_ms = 0; waited_ms < kPatienceMs; ++waited_ms) {
+      const auto route = table_->route(own, {}, 0);
+      if (route && route->local) return true;
+      poll(nullptr, 0, 1);
+    }
+    return false;
+  }
+
   const Link& link(const std::string& name) {
     static const Link none;
     const Link* found = table_->find_link(name);
@@ -281,9 +291,7 @@ TEST_F(RouteTableTest, ipv4_route_may_lead_through_an_ipv6_neighbour) {
 
 TEST_F(RouteTableTest, own_address_is_local) {
   for (const char* own : {"192.0.2.1", "2001:db8::1", "127.0.0.1", "::1"}) {
-    const auto route = table_->route(gid(own), {}, 0);
-    ASSERT_TRUE(route) << own << ": " << std::strerror(errno);
-    EXPECT_TRUE(route->local) << own;
+    EXPECT_TRUE(is_local_soon(gid(own))) << own << ": " << std::strerror(errno);
   }
 }
 
