@@ -2,6 +2,7 @@
 """The guest's first file system: busybox, a handful of modules, and what to run once the host's root is there."""
 import os
 import shutil
+import subprocess
 
 from kernel import Missing
 
@@ -35,23 +36,18 @@ def busybox():
 
 def build(path, modules, guest_files):
     """Writes a cpio archive. `guest_files` (name to bytes) is found in /run/guest by the guest."""
-    with open(busybox(), "rb") as file:
-        binary = file.read()
-    entries = [("bin", None, 0o755), ("modules", None, 0o755), ("guest", None, 0o755), ("dev", None, 0o755),
-               ("bin/busybox", binary, 0o755), ("init", INIT.encode(), 0o755), ("bin/sh", binary, 0o755),
-               ("modules/order", " ".join(name for name, _ in modules).encode(), 0o644)]
-    entries += [(f"modules/{name}", data, 0o644) for name, data in modules]
-    entries += [(f"guest/{name}", data, 0o755) for name, data in guest_files.items()]
-    with open(path, "wb") as file:
-        for number, (name, data, mode) in enumerate(entries, 1):
-            file.write(_entry(number, name, data, mode))
-        file.write(_entry(0, "TRAILER!!!", b"", 0))
-
-
-def _entry(inode, name, data, mode):
-    """One entry in the `newc` format: thirteen fields of eight hexadecimal digits, the name, the data, each padded to four bytes."""
-    kind = 0o040000 if data is None else 0o100000
-    data = data or b""
-    fields = (inode, kind | mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(name) + 1, 0)
-    head = b"070701" + b"".join(b"%08X" % field for field in fields) + name.encode() + b"\0"
-    return head + b"\0" * (-len(head) % 4) + data + b"\0" * (-len(data) % 4)
+    files = {"init": INIT.encode(), "modules/order": " ".join(name for name, _ in modules).encode()}
+    files |= {f"modules/{name}": data for name, data in modules} | {f"guest/{name}": data for name, data in guest_files.items()}
+    tree = path + ".tree"
+    for folder in ("bin", "modules", "guest", "dev"):
+        os.makedirs(os.path.join(tree, folder))
+    for name in ("busybox", "sh"):
+        shutil.copy(busybox(), os.path.join(tree, "bin", name))
+    for name, data in files.items():
+        with open(os.open(os.path.join(tree, name), os.O_WRONLY | os.O_CREAT, 0o755), "wb") as file:
+            file.write(data)
+    names = "\n".join(os.path.relpath(os.path.join(at, name), tree) for at, folders, found in os.walk(tree) for name in folders + found)
+    with open(path, "wb") as archive:
+        subprocess.run([busybox(), "cpio", "-o", "-H", "newc"], cwd=tree, input=names.encode(), stdout=archive, stderr=subprocess.DEVNULL,
+                       check=True)
+    shutil.rmtree(tree)

@@ -19,7 +19,9 @@ constexpr size_t kBytes = 4 << 20;
 
 uint64_t rounds() {
   const char* wanted = std::getenv("VALIDATE_ROUNDS");
-  return wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : 300;
+  const uint64_t count = wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : 300;
+  REQUIRE(count > 0);
+  return count;
 }
 
 // Whether remote atomics and the processor's own do not disturb each other.
