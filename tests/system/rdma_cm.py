@@ -110,6 +110,26 @@ def mckey():
             receiver.wait(20).ok()
 
 
+def many_groups():
+    """Forty groups of one queue pair; a socket takes twenty. All are joined, each brings its messages, all are left."""
+    program = os.path.join(BUILD, "tests/system/programs/many_groups")
+    with World() as w:
+        for prefix, own, far in (("239.77.1.", V4[0], V4[1]), ("ff0e::77:", V6[0], V6[1])):
+            wanted = {f"{prefix}{i}" for i in range(1, 41)}
+            joined = lambda: wanted & set(w.a.sh("ip", "maddress", "show", "dev", "va").split())
+            hearer = w.a.start(program, "hear", own, len(wanted))
+            said = hearer.popen.stdout.readline()
+            expect(said == "joined\n", f"not joined: {said}")
+            expect(joined() == wanted, f"not members of {sorted(wanted - joined())}")
+            sender = w.b.start(program, "send", far, len(wanted))
+            wait_until(lambda: not joined() or not hearer.running() or not sender.running(), "all are heard and left", 60)
+            expect(hearer.popen.stdout.readline() == "left\n" and hearer.running(), "the hearer has ended")
+            expect(sender.running(), "the sender has ended")
+            for process in (hearer, sender):
+                process.kill()
+                process.wait()
+
+
 def rdma_server_client():
     with World() as w:
         both(w, w.a, ("rdma_server",), w.b, ("rdma_client", "-s", V4[0]))
@@ -265,11 +285,9 @@ def iperf_over_rsockets():
 
 def nobody_listens():
     with World() as w:
-        start = time.monotonic()
-        answer = w.b.run("rping", "-c", "-a", V4[0], "-p", "9999", timeout=30)
+        answer = w.b.run("rping", "-c", "-a", V4[0], "-p", "9999")
         expect(answer.code != 0, "connected to nobody")
-        answer.has("REJECTED|error 8|reject")
-        expect(time.monotonic() - start < 15, "a refusal takes as long as silence")
+        answer.has("REJECTED|error 8|reject").lacks("UNREACHABLE")  # as it is after silence
 
 
 def killed_client_and_server():
