@@ -18,6 +18,9 @@ void Broker::adopt() {
 
 int Broker::attach(uint32_t connection, uint32_t slot, uint64_t cookie, Grant& grant, std::string& why) {
   const uint32_t pid = registry_.connection(connection).pid;
+  if (module_.attached()) {
+    if (const int error = module_.claim(connection, slot, cookie, why); error != 0) return error;
+  }
   if (slot < UROCE_SLOT_FIRST || slot > UROCE_SLOT_LAST || registry_.context(slot).state != SlotState::live) {
     why = fmt::format("there is no context {} (it was closed, or uroced was started anew)", slot);
     return ENOENT;
@@ -37,7 +40,8 @@ int Broker::attach(uint32_t connection, uint32_t slot, uint64_t cookie, Grant& g
     why = "the device was removed";
     return EIO;
   }
-  grant.device_page = devices_.page_for_reader(context.device);
+  grant.device_page =
+      module_.attached() ? module_.page_for_reader(context.device) : devices_.page_for_reader(context.device);
   if (!grant.device_page) {
     why = fmt::format("cannot hand out the device's page: {}", std::strerror(errno));
     return ENOMEM;

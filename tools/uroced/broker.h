@@ -6,18 +6,20 @@
 #include <array>
 
 #include "tools/uroced/contexts.h"
+#include "tools/uroced/module_devices.h"
 
 namespace uroce::daemon {
 
 class Broker {
  public:
   Broker(Registry& registry, Connections& connections, Contexts& contexts, DeviceSet& devices,
-         SlotGroup& slots)
+         SlotGroup& slots, ModuleDevices& module)
       : registry_(registry),
         connections_(connections),
         contexts_(contexts),
         devices_(devices),
-        slots_(slots) {}
+        slots_(slots),
+        module_(module) {}
 
   void adopt();
   // What HELLO of role broker asks for. 0, or an errno with a sentence.
@@ -45,6 +47,7 @@ class Broker {
   Contexts& contexts_;
   DeviceSet& devices_;
   SlotGroup& slots_;
+  ModuleDevices& module_;
   std::array<uint32_t, kSlots> by_slot_{};  // connection, 0: none
   Counters counters_;
 };

@@ -59,10 +59,21 @@ uint32_t Contexts::open_context(uint32_t device, uint32_t connection, std::strin
   }
   uint64_t cookie = 0;
   if (getrandom(&cookie, sizeof cookie, 0) != sizeof cookie) return 0;
+  return begin(slot, device, connection, cookie, why) ? slot : 0;
+}
+
+int Contexts::open_given(uint32_t slot, uint32_t device, uint32_t connection, uint64_t cookie,
+                         std::string& why) {
+  why = descriptor_trouble();
+  if (!why.empty()) return ENOMEM;
+  return slots_.take_given(slot, why) && begin(slot, device, connection, cookie, why) ? 0 : errno;
+}
+
+bool Contexts::begin(uint32_t slot, uint32_t device, uint32_t connection, uint64_t cookie, std::string& why) {
   if (!pages_[slot].open(keeper_, slot, why)) {
     spdlog::warn("process {} gets no context: {}", registry_.connection(connection).pid, why);
     errno = ENOMEM;
-    return 0;
+    return false;
   }
   ContextRecord& context = registry_.edit(registry_.context(slot));
   context.state = SlotState::live;
@@ -74,7 +85,7 @@ uint32_t Contexts::open_context(uint32_t device, uint32_t connection, std::strin
   context.first_object = context.object_count = context.fatal = 0;
   std::fill(std::begin(context.kind_counts), std::end(context.kind_counts), 0u);
   registry_.edit(registry_.connection(connection).slot) = slot;
-  return slot;
+  return true;
 }
 
 void Contexts::close(uint32_t slot) {

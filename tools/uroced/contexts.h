@@ -27,6 +27,8 @@ class Contexts final : public UverbsHost {
   void adopt();
 
   uint32_t open_context(uint32_t device, uint32_t connection, std::string& why) override;
+  // For a slot that the kernel module has given to the process behind the connection. 0 or errno.
+  int open_given(uint32_t slot, uint32_t device, uint32_t connection, uint64_t cookie, std::string& why);
   DeviceFacts facts(uint32_t device) const override { return devices_->facts(device); }
 
   // Frees everything of the slot.
@@ -51,6 +53,8 @@ class Contexts final : public UverbsHost {
   std::string descriptor_trouble() const;
 
  private:
+  bool begin(uint32_t slot, uint32_t device, uint32_t connection, uint64_t cookie, std::string& why);
+
   Registry& registry_;
   KeeperLine& keeper_;
   SlotGroup& slots_;

@@ -17,6 +17,8 @@ class DevicePage {
   bool open(KeeperLine& keeper, uint32_t device, std::string& why);
   void drop(KeeperLine& keeper, uint32_t device);
 
+  bool is_open() const { return page_ != nullptr; }
+
   // Readers see all of the change or nothing of it. Nothing happens where open() has failed.
   void write(const std::function<void(uroce_device_page&)>& change);
 

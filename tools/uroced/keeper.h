@@ -29,6 +29,7 @@ enum class Keep : uint32_t {
   slot_holder = 8,  // key: slot; pidfd of the process that was given the socket
   tree_lock = 9,
   cm_far_end = 10,  // key: connection position; of a channel of rdma_cm
+  module_channel = 11,
 };
 
 struct Kept {

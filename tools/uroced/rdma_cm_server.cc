@@ -29,6 +29,7 @@ RdmaCmServer::RdmaCmServer(Loop& loop, Registry& registry, KeeperLine& keeper, C
       keeper_(keeper),
       connections_(connections),
       answers_(registry, connections),
+      slots_(slots),
       host_(registry, devices, routes),
       cm_(host_, random_seed()),
       gsi_(
@@ -84,6 +85,7 @@ void RdmaCmServer::adopt() {
 }
 
 void RdmaCmServer::on_device_added() {
+  if (slots_.belongs_to_module()) return;  // and so does QP 1
   std::string why;
   if (!gsi_.open(why)) spdlog::debug("QP 1 is not open: {}", why);
 }

@@ -139,6 +139,7 @@ class RdmaCmServer {
   KeeperLine& keeper_;
   Connections& connections_;
   Answers answers_;
+  SlotGroup& slots_;
   CmHost host_;
   cm::RdmaCm cm_;
   Gsi gsi_;

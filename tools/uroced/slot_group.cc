@@ -114,6 +114,15 @@ SlotGroup::SlotGroup(Registry& registry, KeeperLine& keeper)
 }
 
 int SlotGroup::open_port(std::string& why) {
+  if (!of_module_) return bind_port(why);
+  why =
+      "the kernel module serves this network namespace: run the command without uroce's preload library, or "
+      "unload the "
+      "module";
+  return EBUSY;
+}
+
+int SlotGroup::bind_port(std::string& why) {
   if (is_open()) return steer(why);
   if (const int error = probe_port(ipv6_); error != 0) {
     why = error == EADDRINUSE
@@ -193,11 +202,30 @@ uint32_t SlotGroup::take(std::string& why) {
     errno = ENOMEM;
     return 0;
   }
+  make_fresh(slot);
+  return slot;
+}
+
+bool SlotGroup::take_given(uint32_t slot, std::string& why) {
+  if (registry_.context(slot).state == SlotState::quarantined) review_quarantine();
+  if (registry_.context(slot).state != SlotState::clean) {
+    why = fmt::format("context {} is still held by process {}", slot, registry_.context(slot).pid);
+    errno = EBUSY;
+    return false;
+  }
+  if (grow_to(slot, why) != 0) {
+    errno = ENOMEM;
+    return false;
+  }
+  make_fresh(slot);
+  return true;
+}
+
+void SlotGroup::make_fresh(uint32_t slot) {
   // The earlier owner may have been killed while it was member of a group.
   transport::hear_all_groups(socket_of(slot), false);
   drain(socket_of(slot));
   drop_nothing(socket_of(slot));
-  return slot;
 }
 
 void SlotGroup::retire(uint32_t slot, Fd holder) {

@@ -37,7 +37,7 @@ struct DeviceRecord {
   uint32_t transport;  // enum uroce_transport
   uint32_t min_timeout_ms;
   uint32_t port_state;
-  uint32_t reserved;
+  uint32_t of_module;  // not ours but the kernel module's, and `live` is 0
   uroce_gid_entry gids[UROCE_GID_TABLE_LEN];
   uint64_t retired_counters[UROCE_CNT_COUNT];  // of contexts that are gone
 };

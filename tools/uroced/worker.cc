@@ -41,7 +41,8 @@ class Worker final : public ConnectionUser, public DeviceListener {
         connections_(loop_, registry_, keeper_, std::move(inheritance.names), *this),
         contexts_(registry_, keeper_, slots_, events_),
         devices_(registry_, keeper_, routes, tree_, slots_, *this),
-        broker_(registry_, connections_, contexts_, devices_, slots_),
+        module_(loop_, registry_, keeper_, slots_, contexts_, [this](uint32_t slot) { end_context(slot); }),
+        broker_(registry_, connections_, contexts_, devices_, slots_, module_),
         uverbs_(registry_, connections_, events_, contexts_),
         rdma_cm_(loop_, registry_, keeper_, connections_, devices_, routes, slots_),
         hello_(registry_, connections_, devices_, broker_, rdma_cm_, [this] { return facts_for_hello(); },
@@ -57,7 +58,7 @@ class Worker final : public ConnectionUser, public DeviceListener {
         lifetime_(
             loop_, static_cast<pid_t>(registry_.state().keeper_pid),
             [this] {
-              return Lifetime::Situation{somebody_is_attached(), devices_.any()};
+              return Lifetime::Situation{somebody_is_attached(), devices_.any() || module_.attached()};
             },
             [this](const std::string& why) { leave(why); }) {
     contexts_.connect(connections_, devices_);
@@ -73,6 +74,7 @@ class Worker final : public ConnectionUser, public DeviceListener {
     broker_.adopt();
     contexts_.adopt();
     devices_.adopt();
+    if (!devices_.any()) module_.attach();
     rdma_cm_.adopt();
     keeper_.discard_unclaimed();
     warn_of(tree_.link_host_devices("/sys", "/dev"));
@@ -120,7 +122,7 @@ class Worker final : public ConnectionUser, public DeviceListener {
     const ConnectionRecord& record = registry_.connection(connection);
     if (record.role == UROCE_ROLE_BROKER) broker_.detach(connection);
     if (record.role == UROCE_ROLE_RDMA_CM) rdma_cm_.close_channel(connection);
-    if (record.role == UROCE_ROLE_UVERBS && record.slot != 0) {
+    if ((record.role == UROCE_ROLE_UVERBS && record.slot != 0) || module_.owns(connection)) {
       contexts_.close(record.slot);
       watch_what_is_there();
     }
@@ -201,6 +203,7 @@ class Worker final : public ConnectionUser, public DeviceListener {
 
   void review_quarantine() {
     slots_.review_quarantine();
+    module_.release_slots();
     if (!slots_.anything_quarantined()) quarantine_timer_.cancel();
   }
 
@@ -226,6 +229,7 @@ class Worker final : public ConnectionUser, public DeviceListener {
   Connections connections_;
   Contexts contexts_;
   DeviceSet devices_;
+  ModuleDevices module_;
   Broker broker_;
   UverbsServer uverbs_;
   RdmaCmServer rdma_cm_;
