@@ -21,6 +21,7 @@ sys.dont_write_bytecode = True
 from world import World, wait_until  # noqa: E402
 
 SERVER = "10.77.0.1"
+CONNECTIONS = 1000
 
 
 def perftest(w, program, *extra):
@@ -57,8 +58,29 @@ def udp_latency(w):
     return float(answer.out)
 
 
+def connections_by_address(w):
+    """Connections per second, of a thousand set up at once: identifier, address, route, queue pair and connection."""
+    server = w.a.start("cmtime", "-c", CONNECTIONS)
+    wait_until(lambda: w.a.status()["connection_manager"]["listeners"], "cmtime listens")
+    answer = w.b.run("cmtime", "-c", CONNECTIONS, "-s", SERVER).ok()
+    server.kill()
+    server.wait()
+    wait_until(lambda: not w.a.status()["connection_manager"]["listeners"], "cmtime's listener is gone")
+    steps = {line.partition(":")[0].strip(): line.split() for line in answer.out.splitlines() if ":" in line}
+    return 1e6 / sum(float(steps[name][-1]) for name in ("create id", "resolve addr", "resolve route", "create qp", "connect"))
+
+
+def tcp_connections(w):
+    program = os.path.join(options.build, "tests/bench/tcp_connect")
+    server = w.a.start(program, uroce=False)
+    wait_until(lambda: w.a.listens(18601), "tcp_connect listens")
+    answer = w.b.run(program, SERVER, uroce=False).ok()
+    server.wait().ok()
+    return float(answer.out)
+
+
 rows = {"ib_write_bw 64 KiB [Gbit/s]": write_bandwidth, "iperf3 TCP [Gbit/s]": tcp_bandwidth, "ib_write_lat 2 B [us]": write_latency,
-        "raw UDP ping-pong [us]": udp_latency}
+        "raw UDP ping-pong [us]": udp_latency, "cmtime [connections/s]": connections_by_address, "TCP [connections/s]": tcp_connections}
 figures = {name: [] for name in rows}
 with World(mtu=options.mtu) as world:
     for _ in range(options.rounds):
@@ -71,3 +93,4 @@ for name, values in figures.items():
 names = list(rows)
 print(f"bandwidth: {medians[names[0]] / medians[names[1]]:.2f} times one TCP stream")
 print(f"latency: {medians[names[2]] / medians[names[3]]:.2f} times a raw polling UDP ping-pong")
+print(f"connections: {medians[names[4]] / medians[names[5]]:.3f} times TCP connect and accept")
