@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """perftest, unchanged: every verb and transport it knows, at every size, with and without events."""
-from world import World, expect
+import os
+
+from world import Failure, World, expect
 
 SERVER, CLIENT = "10.77.0.1", "10.77.0.2"
 
@@ -60,8 +62,17 @@ def post_list():
 
 
 def unreliable_connection():
-    some(*[(program, "-n", "500", "-c", "UC") for program in ("ib_send_lat", "ib_write_lat")],
-         *[(program, "-n", "500", "-c", "UC", "-s", "4096") for program in ("ib_send_bw", "ib_write_bw")])
+    some(*[(program, "-n", "500", "-c", "UC") for program in ("ib_send_lat", "ib_write_lat")])
+    with World() as w:
+        for program in ("ib_send_bw", "ib_write_bw"):
+            # With small buffers messages are lost while the receiver has no CPU, and perftest waits for them for ever.
+            for tries_left in (2, 1, 0) if "UROCE_RECEIVE_BUFFER" in os.environ else (0,):
+                try:
+                    perftest(w, program, "-n", "500", "-c", "UC", "-s", "4096", timeout=30)
+                    break
+                except Failure:
+                    if tries_left == 0:
+                        raise
 
 
 def unreliable_connection_long_messages():

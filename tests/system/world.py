@@ -275,7 +275,12 @@ class World:
         if not background.running():
             background.wait().ok()
             raise Failure(f"{server[0]} ended before the client came:\n{background.out}")
-        answer = client_host.run(*client, timeout=timeout, environment=environment)
+        try:
+            answer = client_host.run(*client, timeout=timeout, environment=environment)
+        except Failure:
+            background.kill()
+            background.wait()
+            raise
         if check and answer.code != 0:
             background.kill()
             raise Failure(f"client {' '.join(map(str, client))}: exit {answer.code}\n{answer.out}\nserver:\n{background.wait().out}")
