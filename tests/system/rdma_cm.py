@@ -290,17 +290,25 @@ def nobody_listens():
         answer.has("REJECTED|error 8|reject").lacks("UNREACHABLE")  # as it is after silence
 
 
+def talking_client(host):
+    """rping's client once its peer's messages come. Before, it may be connecting still: if its request is withdrawn before the server has
+    made a queue pair, the thread of `rping -s -P` ends without destroying the identifier, which then stays as long as the server does."""
+    received = lambda: int(re.search(r"rdma_recvs (\d+)", host.run("rdma", "statistic").ok().out)[1])
+    before = received()
+    client = host.start("rping", "-c", "-a", V4[0], "-C", "100000")
+    wait_until(lambda: received() > before, "messages come")
+    return client
+
+
 def killed_client_and_server():
     with World() as w:
         # Without -v: nobody reads what they print, and a program whose pipe is full answers nothing.
         server = serve(w.a, "rping", "-s", "-P", "-a", V4[0])
-        client = w.b.start("rping", "-c", "-a", V4[0], "-C", "100000")
-        wait_until(lambda: "CONNECT" in w.b.run("rdma", "resource", "show", "cm_id").out, "connected")
+        client = talking_client(w.b)
         client.kill()
         client.wait()
         wait_until(lambda: "CONNECT" not in w.a.run("rdma", "resource", "show", "cm_id").out, "the server has heard of it")
-        client = w.b.start("rping", "-c", "-a", V4[0], "-C", "100000")
-        wait_until(lambda: "CONNECT" in w.b.run("rdma", "resource", "show", "cm_id").out, "connected again")
+        client = talking_client(w.b)
         server.kill()
         server.wait()
         client.wait(30)  # at all
@@ -376,8 +384,7 @@ def keeper_dies():
         writer, target = perftest_pair(w, "ib_write_bw", "-d", "ur0", "-R", "-F", "-D", "600", far_enough=much_is_sent)
         idle = serve(w.a, "rping", "-s", "-a", V4[0], "-p", "7175")
         server = serve(w.a, "rping", "-s", "-a", V4[0])
-        client = w.b.start("rping", "-c", "-a", V4[0], "-C", "100000")
-        wait_until(lambda: re.search("CONNECT .* comm rping", w.b.run("rdma", "resource", "show", "cm_id").out), "connected")
+        client = talking_client(w.b)
         os.kill(w.a.status()["keeper_pid"], signal.SIGKILL)
         wait_until(lambda: not w.a.daemons(), "the worker leaves too")
         for name, program in (("listener", idle), ("server", server)):
@@ -396,8 +403,7 @@ def worker_dies_under_a_connection():
     """The server is told and ends; the data of its connection had gone on."""
     with World() as w:
         server = serve(w.a, "rping", "-s", "-P", "-a", V4[0])
-        client = w.b.start("rping", "-c", "-a", V4[0], "-C", "100000")
-        wait_until(lambda: "CONNECT" in w.b.run("rdma", "resource", "show", "cm_id").out, "connected")
+        client = talking_client(w.b)
         worker = w.a.status()["pid"]
         os.kill(worker, signal.SIGKILL)
         ended = server.wait(20)
