@@ -195,7 +195,7 @@ def rcopy():
 def perftest_pair(w, *line, address=V4[0], far_enough=lambda: False):
     """Returns the client and the server when the client is done or `far_enough`. perftest connects twice. On a busy machine the client's
     second request may come before its server listens again. The client of 4.5-0.17 then asks again with identifiers that it has
-    destroyed, and crashes (later versions make new ones); so we start both again."""
+    destroyed, and crashes (23.07 too); so we start both again."""
     for tries_left in (3, 2, 1, 0):
         server = serve(w.a, *line)
         client = w.b.start(*line, address)
