@@ -10,27 +10,6 @@
 
 #include "kmod-shim/module/uroce.h"
 
-LIST_HEAD(uroce_devices);
-DEFINE_MUTEX(uroce_devices_lock);
-
-static const u32 uroce_limits[UROCE_KINDS] = {
-	[UROCE_PD] = 32768,  [UROCE_MR] = 262144,  [UROCE_MW] = 131072,	 [UROCE_CQ] = 65536,
-	[UROCE_SRQ] = 32768, [UROCE_XRCD] = 32768, [UROCE_AH] = 1 << 20, [UROCE_MCAST] = 8192 * 56,
-};
-
-int uroce_take(struct uroce_device *dev, enum uroce_kind kind)
-{
-	if (atomic_inc_return(&dev->counts[kind]) <= uroce_limits[kind])
-		return 0;
-	atomic_dec(&dev->counts[kind]);
-	return -ENOMEM;
-}
-
-void uroce_give(struct uroce_device *dev, enum uroce_kind kind)
-{
-	atomic_dec(&dev->counts[kind]);
-}
-
 static int uroce_query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
 			      struct ib_udata *udata)
 {
@@ -58,13 +37,13 @@ static int uroce_query_device(struct ib_device *ibdev, struct ib_device_attr *at
 	attr->max_send_sge = UROCE_MAX_SGE;
 	attr->max_recv_sge = UROCE_MAX_SGE;
 	attr->max_sge_rd = UROCE_MAX_SGE;
-	attr->max_cq = uroce_limits[UROCE_CQ];
+	attr->max_cq = uroce_limit(UROCE_CQ);
 	attr->max_cqe = UROCE_MAX_CQE;
-	attr->max_mr = uroce_limits[UROCE_MR];
-	attr->max_pd = uroce_limits[UROCE_PD];
-	attr->max_mw = uroce_limits[UROCE_MW];
-	attr->max_ah = uroce_limits[UROCE_AH];
-	attr->max_srq = uroce_limits[UROCE_SRQ];
+	attr->max_mr = uroce_limit(UROCE_MR);
+	attr->max_pd = uroce_limit(UROCE_PD);
+	attr->max_mw = uroce_limit(UROCE_MW);
+	attr->max_ah = uroce_limit(UROCE_AH);
+	attr->max_srq = uroce_limit(UROCE_SRQ);
 	attr->max_srq_wr = UROCE_MAX_SRQ_WR;
 	attr->max_srq_sge = UROCE_MAX_SGE;
 	attr->max_qp_rd_atom = UROCE_MAX_RD_ATOMIC;
@@ -73,7 +52,7 @@ static int uroce_query_device(struct ib_device *ibdev, struct ib_device_attr *at
 	attr->atomic_cap = IB_ATOMIC_GLOB;
 	attr->max_mcast_grp = 8192;
 	attr->max_mcast_qp_attach = 56;
-	attr->max_total_mcast_qp_attach = uroce_limits[UROCE_MCAST];
+	attr->max_total_mcast_qp_attach = uroce_limit(UROCE_MCAST);
 	attr->max_pkeys = 1;
 	attr->local_ca_ack_delay = 15;
 	attr->odp_caps.general_caps = IB_ODP_SUPPORT | IB_ODP_SUPPORT_IMPLICIT;

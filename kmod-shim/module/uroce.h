@@ -192,6 +192,9 @@ void uroce_net_put(struct uroce_net *net);
 /* device.c */
 int uroce_device_create(const char *name, struct net_device *ndev, struct uroce_net *net,
 			struct device *parent);
+
+/* link.c */
+u32 uroce_limit(enum uroce_kind kind);
 int uroce_take(struct uroce_device *dev,
 	       enum uroce_kind kind); /* -ENOMEM: there are as many as there may be */
 void uroce_give(struct uroce_device *dev, enum uroce_kind kind);
