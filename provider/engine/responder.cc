@@ -67,7 +67,6 @@ void on_duplicate(Core& core, Qp& qp, Time now, const wire::Packet& packet) {
     on_duplicate_resource(core, qp, packet);
     return;
   }
-  if (packet.bth.ack_request && packet.bth.psn.after(qp.resp.plain_psn)) qp.resp.plain_psn = packet.bth.psn;
   // Executed already: say again how far we are. A NAK that is due says the same and more.
   if (qp.resp.due == ResponderState::Due::none || qp.resp.due == ResponderState::Due::acknowledge) {
     owe_acknowledge(core, qp, now, true);
@@ -198,13 +197,9 @@ void on_request(Core& core, Qp& qp, Time now, const wire::Packet& packet) {
     core.schedule(qp);
     return;
   }
+  resp.plain_psn = packet.bth.psn;
   ++resp.expected;
-  // Not in the middle of a message unless asked: rxe's retry may lose its place there
-  // (Documentation/interop.md).
-  if (packet.bth.ack_request || packet.info().has(OpcodeInfo::last)) {
-    resp.plain_psn = packet.bth.psn;
-    owe_acknowledge(core, qp, now, packet.bth.ack_request);
-  }
+  owe_acknowledge(core, qp, now, packet.bth.ack_request);
 }
 
 void refuse(Core& core, Qp& qp, Time now, wire::NakCode code, wire::Psn psn) {

@@ -98,34 +98,6 @@ TEST(Loss, duplicates_are_executed_once_and_answered) {
   EXPECT_TRUE(world.a.poll().empty());
 }
 
-// Answers name the last packet that ends a message or was asked about.
-TEST(Loss, the_middle_of_a_message_is_not_acknowledged_unless_asked) {
-  Writer w;
-  w.write(1, 4096);
-  const std::vector<Frame> first = w.world.outgoing(w.world.a);
-  for (const Frame& frame : first) w.world.deliver(w.world.b, frame);
-  for (const Frame& frame : w.world.outgoing(w.world.b)) w.world.deliver(w.world.a, frame);
-  const Psn end = first.back().parse().bth.psn;
-
-  w.write(2, 4096);
-  std::vector<Frame> second = w.world.outgoing(w.world.a);
-  ASSERT_EQ(second.size(), 4u);
-  ASSERT_FALSE(second[0].parse().bth.ack_request);
-  w.world.deliver(w.world.b, second[0]);
-  w.world.deliver(w.world.b, second[1]);
-  EXPECT_TRUE(w.world.outgoing(w.world.b).empty());
-  w.world.deliver(w.world.b, second[0]);
-  std::vector<Frame> answers = w.world.outgoing(w.world.b);
-  ASSERT_EQ(answers.size(), 1u);
-  EXPECT_EQ(answers[0].parse().bth.psn, end);
-
-  second[0].bytes[8] |= std::byte{0x80};  // BTH.AckReq
-  w.world.deliver(w.world.b, second[0]);
-  answers = w.world.outgoing(w.world.b);
-  ASSERT_EQ(answers.size(), 1u);
-  EXPECT_EQ(answers[0].parse().bth.psn, end + 1);
-}
-
 TEST(Loss, retry_exceeded_comes_after_the_configured_time_and_not_before) {
   struct Case {
     uint8_t timeout;
