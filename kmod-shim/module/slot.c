@@ -125,16 +125,23 @@ int uroce_slot_release(struct uroce_net *net, u32 number)
 	return err;
 }
 
-/* Indices roll, so that a number is not given away again at once. */
+/*
+ * Indices roll, from one owner of the slot to the next, too: a packet for an old
+ * QP is not to find a new one. Of two calls at once for one slot the later one
+ * says where the search goes on; the table keeps the indices apart.
+ */
 int uroce_slot_add_qp(struct uroce_slot *slot, struct uroce_qp *qp, bool kickable)
 {
 	const struct xa_limit limit = XA_LIMIT(0, UROCE_MAX_QP_PER_CONTEXT - 1);
+	u32 *rolling = &slot->net->next_qp[slot->number];
+	u32 next = READ_ONCE(*rolling);
 	int err;
 
-	err = xa_alloc_cyclic_irq(&slot->qps, &qp->index, kickable ? qp : NULL, limit,
-				  &slot->next_qp, GFP_KERNEL_ACCOUNT);
+	err = xa_alloc_cyclic_irq(&slot->qps, &qp->index, kickable ? qp : NULL, limit, &next,
+				  GFP_KERNEL_ACCOUNT);
 	if (err < 0)
 		return err == -EBUSY ? -ENOMEM : err;
+	WRITE_ONCE(*rolling, next);
 	qp->slot = uroce_slot_get(slot);
 	qp->ibqp.qp_num = slot->number << UROCE_INDEX_BITS | qp->index;
 	return 0;

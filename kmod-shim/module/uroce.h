@@ -45,6 +45,7 @@ struct uroce_net {
 	struct uroce_channel *channel; /* open, or NULL */
 	bool ready; /* uroced serves the data path */
 	struct uroce_slot *slots[UROCE_SLOT_LAST + 1]; /* live ones */
+	u32 next_qp[UROCE_SLOT_LAST + 1]; /* where the search for a free QPN index goes on */
 	DECLARE_BITMAP(taken, UROCE_SLOT_LAST + 1); /* live, or ended and not released */
 	DECLARE_BITMAP(ended, UROCE_SLOT_LAST + 1); /* ended, and uroced does not know it yet */
 	DECLARE_BITMAP(told, UROCE_SLOT_LAST + 1); /* ended, and uroced knows: it may release it */
@@ -59,7 +60,6 @@ struct uroce_slot {
 	u64 cookie; /* what the owner shows to uroced */
 	struct pid *owner; /* the process that opened it */
 	struct xarray qps; /* by QPN index; a reserved entry: not to be kicked */
-	u32 next_qp; /* where the search for a free index goes on */
 };
 
 struct uroce_gid {

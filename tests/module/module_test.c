@@ -517,7 +517,9 @@ static int make_qp(struct uroce_qp *qp, enum ib_qp_type type, struct ib_xrcd *xr
 
 static void uroce_create_qp__numbers_say_the_slot_and_roll(void)
 {
+	struct uroce_get_context_resp response;
 	struct uroce_qp a, b, c;
+	u32 slot;
 
 	EXPECT_EQ(make_qp(&a, IB_QPT_RC, NULL), 0);
 	EXPECT_EQ(make_qp(&b, IB_QPT_UD, NULL), 0);
@@ -533,6 +535,14 @@ static void uroce_create_qp__numbers_say_the_slot_and_roll(void)
 	EXPECT_EQ(kick(&context, UROCE_KICK_QP_EVENT, a.ibqp.qp_num, IB_EVENT_COMM_EST), -EINVAL);
 	uroce_destroy_qp(&b.ibqp, NULL);
 	uroce_destroy_qp(&c.ibqp, NULL);
+	/* The slot's next owner does not begin with the same numbers. */
+	slot = context.slot->number;
+	uroce_dealloc_ucontext(&context.ibuc);
+	EXPECT_EQ(open_context(&context, &response), 0);
+	EXPECT_EQ(context.slot->number, slot);
+	EXPECT_EQ(make_qp(&a, IB_QPT_RC, NULL), 0);
+	EXPECT_EQ(a.ibqp.qp_num, c.ibqp.qp_num + 1);
+	uroce_destroy_qp(&a.ibqp, NULL);
 }
 
 static void uroce_create_qp__what_is_not_there(void)
