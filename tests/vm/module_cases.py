@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """The cases of module_guest.py. Each leaves the world to World.settle()."""
+import json
 import os
 import re
 import signal
 import time
 
-from module_world import MODULE, code, expect, sh, wait_until
+from module_world import MODULE, UROCE, code, expect, sh, wait_until
 import module_raw as raw
 
 
@@ -101,6 +102,18 @@ def rping_over_a_vlan(w):
     finally:
         for host in w.hosts:
             host.sh("ip", "link", "del", "v9")
+
+
+def what_uroce_status_says(w):
+    rping_ipv4(w)
+    told = json.loads(w.a.sh(UROCE, "status", "--json"))["kernel_module"]
+    expect(told["links"] == ["ur0"] and told["sent"] > 0 and told["received"] > 0, told)
+    expect(not any(told[name] for name in ("other_qp", "refused", "dropped_outgoing", "dropped_incoming")), told)
+
+
+def the_stand_in_makes_no_link_beside_it(w):
+    refused, text = w.a.code(UROCE, "run", "--", "rdma", "link", "add", "urx", "type", "uroce", "netdev", "lo")
+    expect(refused != 0 and "urx" not in sh("rdma", "link", "show"), text)
 
 
 # ---- other credentials
@@ -281,5 +294,6 @@ def hostile_kicks(w):
 CASES = [what_rdma_and_devinfo_say, rc_ipv4, rc_ipv6, rc_events, uc_ipv4, ud_ipv4, srq_events, xsrq,
          perftest("ib_write_bw", "-s", 65536, "-n", 50), perftest("ib_send_lat", "-e", "-n", 100), perftest("ib_read_bw", "-n", 50),
          perftest("ib_atomic_bw", "-n", 50), resources_of_a_running_program, rping_ipv4, rping_ipv6, ucmatose, udaddy, rping_over_a_vlan,
+         what_uroce_status_says, the_stand_in_makes_no_link_beside_it,
          after_setuid_and_in_a_child, link_del_under_a_program, netdev_down_and_up, mtu_is_followed, netdev_in_another_namespace,
          killed_daemon, killed_worker, slots_come_back, unload_under_programs, exclusive_namespaces, hostile_channel, every_slot, hostile_kicks]

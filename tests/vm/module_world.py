@@ -11,6 +11,7 @@ import time
 BUILD = os.environ["UROCE_BUILD"]
 MODULE = os.environ["UROCE_MODULE"]
 UROCED = os.path.join(BUILD, "tools/uroced/uroced")
+UROCE = os.path.join(BUILD, "tools/uroce/uroce")
 PATIENCE = 40
 
 

@@ -159,6 +159,7 @@ json Admin::status(const json& request) const {
                {"connection_manager", connection_manager()},
                {"control_slot_dropped", slots_.dropped_by_control_slot()},
                {"warnings", warnings()}};
+  if (module_.attached()) told["kernel_module"] = kernel_module();
   devices.tell_next(told);
   contexts.tell_next(told);
   return told;
@@ -225,6 +226,17 @@ json Admin::connection_manager() const {
           {"no_resources", mads.no_resources},
           {"not_for_qp1", gsi.not_for_gsi},
           {"foreign_address", gsi.foreign_address}};
+}
+
+json Admin::kernel_module() const {
+  const ModuleDevices::Counters& mads = module_.counters();
+  return {{"links", module_.names()},
+          {"sent", mads.sent},
+          {"received", mads.received},
+          {"other_qp", mads.other_qp},
+          {"refused", mads.refused},
+          {"dropped_outgoing", mads.dropped_outgoing},
+          {"dropped_incoming", mads.dropped_incoming}};
 }
 
 json Admin::warnings() const {

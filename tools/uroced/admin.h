@@ -28,7 +28,7 @@ namespace uroce::daemon {
 class Admin {
  public:
   Admin(Registry& registry, Connections& connections, DeviceSet& devices, Contexts& contexts,
-        SlotGroup& slots, Broker& broker, RdmaCmServer& rdma_cm,
+        SlotGroup& slots, Broker& broker, ModuleDevices& module, RdmaCmServer& rdma_cm,
         std::function<void(const std::string&)> leave)
       : registry_(registry),
         connections_(connections),
@@ -36,6 +36,7 @@ class Admin {
         contexts_(contexts),
         slots_(slots),
         broker_(broker),
+        module_(module),
         rdma_cm_(rdma_cm),
         leave_(std::move(leave)) {}
 
@@ -47,6 +48,7 @@ class Admin {
   nlohmann::json device_status(uint32_t position) const;
   nlohmann::json context_status(uint32_t slot) const;
   nlohmann::json connection_manager() const;
+  nlohmann::json kernel_module() const;
   nlohmann::json warnings() const;
   nlohmann::json doctor_facts() const;
   nlohmann::json add_link(const nlohmann::json& request);
@@ -59,6 +61,7 @@ class Admin {
   Contexts& contexts_;
   SlotGroup& slots_;
   Broker& broker_;
+  ModuleDevices& module_;
   RdmaCmServer& rdma_cm_;
   std::function<void(const std::string&)> leave_;
 };

@@ -62,6 +62,8 @@ void ModuleDevices::attach() {
 
 void ModuleDevices::on_readable() {
   const uroce_channel_news news = channel_->take_news();
+  counters_.dropped_outgoing = news.dropped_outgoing;
+  counters_.dropped_incoming = news.dropped_incoming;
   if (news.devices_changed != 0) update_devices();
   bool any_ended = false;
   for (uint32_t slot = UROCE_SLOT_FIRST; slot <= UROCE_SLOT_LAST; ++slot) {
@@ -135,6 +137,14 @@ void ModuleDevices::update_devices() {
   for (uint32_t position = 0; position < kMaxDevices; ++position) {
     if (is_ours(position) && !seen.test(position)) remove(position);
   }
+}
+
+std::vector<std::string> ModuleDevices::names() const {
+  std::vector<std::string> all;
+  for (uint32_t position = 0; position < kMaxDevices; ++position) {
+    if (is_ours(position)) all.emplace_back(registry_.device(position).name);
+  }
+  return all;
 }
 
 // Of the link with this index; a free one for a new link. kMaxDevices: there are too many.

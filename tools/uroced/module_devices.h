@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tools/uroced/contexts.h"
 #include "tools/uroced/gsi.h"
@@ -41,10 +42,13 @@ class ModuleDevices {
 
   struct Counters {
     uint64_t sent = 0, received = 0;
-    uint64_t other_qp = 0;  // MADs to another QP than the peer's QP 1
-    uint64_t refused = 0;   // the module did not take a packet
+    uint64_t other_qp = 0;          // MADs to another QP than the peer's QP 1
+    uint64_t refused = 0;           // the module did not take a packet
+    uint64_t dropped_outgoing = 0;  // by the module: we did not read fast enough
+    uint64_t dropped_incoming = 0;  // by the module: its QP 1 had no buffer
   };
   const Counters& counters() const { return counters_; }
+  std::vector<std::string> names() const;  // of the links
 
  private:
   void on_readable();

@@ -47,7 +47,7 @@ class Worker final : public ConnectionUser, public DeviceListener {
         rdma_cm_(loop_, registry_, keeper_, connections_, devices_, routes, slots_),
         hello_(registry_, connections_, devices_, broker_, rdma_cm_, [this] { return facts_for_hello(); },
                {[this] { lifetime_.note_use(); }, [this](bool leave) { return lifetime_.is_no_use(leave); }}),
-        admin_(registry_, connections_, devices_, contexts_, slots_, broker_, rdma_cm_,
+        admin_(registry_, connections_, devices_, contexts_, slots_, broker_, module_, rdma_cm_,
                [this](const std::string& why) { leave(why); }),
         model_(registry_, devices_, contexts_, rdma_cm_),
         end_signals_(loop_, {SIGTERM, SIGINT}, [this] { leave("asked by a signal"); }),
