@@ -145,7 +145,9 @@ class Impairment:
 
 class Accounts:
     """What both sides counted since `before`. rxe has no counter of bad ICRCs; it counts a packet as received after the check, so what
-    UDP was given and rxe did not count has been refused by it."""
+    UDP was given and rxe did not count has been refused by it: a wrong packet, or one whose queue pair is gone. What uroce sent a second
+    time may come that late: on a slow machine its timer runs out before rxe's answer is there, and the program of rxe ends meanwhile. A
+    packet that is wrong is wrong from the first, and RC gives up after a few; so these are the only ones that are forgiven."""
 
     def __init__(self, world):
         self.world = world
@@ -160,4 +162,5 @@ class Accounts:
         self.rxe = {name: rxe[name] - rxe0[name] for name in rxe}
         self.ur = {name: ur[name] - ur0[name] for name in ur}
         self.refused_by_rxe = datagrams - datagrams0 - self.rxe["rcvd_pkts"]
+        self.may_come_late = self.ur["retransmitted_pkts"] + self.ur["duplicate_request"]  # requests, and answers to repeated requests
         return self
