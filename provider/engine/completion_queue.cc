@@ -59,8 +59,17 @@ bool CompletionQueue::push(const Completion& completion, bool solicited, bool& n
   if (armed == kNotArmed ||
       (armed == kArmedSolicited && !solicited && completion.status == WcStatus::success))
     return true;
-  notify = armed_.exchange(kNotArmed, std::memory_order_acq_rel) != kNotArmed;
+  const bool hold = ++held_ < moderation_ && completion.status == WcStatus::success &&
+                    tail + 1 - ring.head.load(std::memory_order_relaxed) < capacity_;
+  if (hold) return true;
+  notify = release();
   return true;
+}
+
+bool CompletionQueue::release() {
+  if (held_ == 0) return false;
+  held_ = 0;
+  return armed_.exchange(kNotArmed, std::memory_order_acq_rel) != kNotArmed;
 }
 
 uint32_t CompletionQueue::poll(uint32_t n, Completion* out) {

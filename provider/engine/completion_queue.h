@@ -42,6 +42,12 @@ class CompletionQueue {
   // notification fires.
   bool push(const Completion& completion, bool solicited, bool& notify);
   bool overrun() const { return overrun_; }
+  // A notification fires for the `count`th completion that would have fired it, or when the queue is full, or
+  // at the first failed one. `count` 1: no moderation.
+  void moderate(uint32_t count) { moderation_ = count; }
+  uint32_t held() const { return held_; }  // completions since that wait for company
+  // Lets the notification fire for what is held. False: there is none.
+  bool release();
 
   uint64_t user_handle = 0;  // verbs' own pointer, handed back in events
   uint32_t users = 0;        // QPs and SRQs that refer to it
@@ -52,6 +58,8 @@ class CompletionQueue {
   uint32_t capacity_;
   bool ignore_overrun_;
   bool overrun_ = false;
+  uint32_t moderation_ = 1;
+  uint32_t held_ = 0;
   std::unique_ptr<Ring> ring_;
   std::atomic<uint32_t> armed_{0};
 };

@@ -25,6 +25,7 @@ int Engine::create_cq(uint32_t id, uint32_t capacity, bool ignore_overrun, uint6
   try {
     auto cq = std::make_unique<CoreCq>(id, capacity, ignore_overrun);
     cq->user_handle = user_handle;
+    core.held_notifications.reserve(std::bit_ceil(core.cqs.size() + 1));
     core.cqs.push_back(std::move(cq));
     core.reserve_events();
   } catch (const std::bad_alloc&) {
@@ -34,9 +35,17 @@ int Engine::create_cq(uint32_t id, uint32_t capacity, bool ignore_overrun, uint6
   return 0;
 }
 
+void Engine::moderate_cq(CompletionQueue* queue, uint16_t count, uint16_t period_us) {
+  auto& cq = static_cast<CoreCq&>(*queue);
+  cq.moderate(count != 0 ? count : period_us != 0 ? UINT32_MAX : 1);
+  cq.moderation_ns = int64_t{period_us} * 1000;
+  impl_->core.release(cq);
+}
+
 int Engine::destroy_cq(CompletionQueue* cq) {
   Core& core = impl_->core;
   if (cq->users != 0) return EBUSY;
+  core.held_notifications.remove(static_cast<CoreCq&>(*cq));
   const uint32_t id = cq->id();
   core.events.drop_if([id](const Event& event) {
     return event.id == id && (event.kind == Event::Kind::completion || event.kind == Event::Kind::async_cq);

@@ -42,9 +42,26 @@ bool Core::complete(CompletionQueue* queue, const Completion& completion, bool s
     }
     return false;
   }
-  if (notify && cq.notifications++ == 0)
-    events.push({Event::Kind::completion, 0, cq.id(), cq.user_handle}, &cq);
+  if (notify) {
+    this->notify(cq);
+  } else if (cq.held() == 1 && cq.moderation_ns != 0) {
+    held_notifications.arm(cq, Time{static_cast<int64_t>(completion.timestamp_ns) + cq.moderation_ns});
+  }
   return true;
+}
+
+void Core::notify(CoreCq& cq) {
+  held_notifications.remove(cq);
+  if (cq.notifications++ == 0) events.push({Event::Kind::completion, 0, cq.id(), cq.user_handle}, &cq);
+}
+
+void Core::release(CoreCq& cq) {
+  held_notifications.remove(cq);
+  if (cq.release()) notify(cq);
+}
+
+void Core::release_due(Time now) {
+  while (CoreCq* cq = held_notifications.pop_due(now)) release(*cq);
 }
 
 void Core::raise(Qp& qp, uint32_t event) {

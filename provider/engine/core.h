@@ -25,6 +25,8 @@ enum class Turn : uint8_t { idle, more, batch_full };
 struct CoreCq final : CompletionQueue {
   using CompletionQueue::CompletionQueue;
   uint32_t notifications = 0;  // fired and not yet taken by poll_event
+  int64_t moderation_ns = 0;   // how long one is held at most; 0: without end
+  TimerSlot timer;
   bool failed = false;
 };
 
@@ -56,6 +58,7 @@ struct Core {
   IntrusiveList<Qp, &Qp::ready_link> ready;
   IntrusiveList<Qp, &Qp::answer_link> answers;
   TimerHeap<Qp, &Qp::timer> timers;
+  TimerHeap<CoreCq, &CoreCq::timer> held_notifications;
   bool cq_failed = false;  // settle() has queue pairs to fail
 
   Qp* find(wire::Qpn qpn) const {
@@ -68,6 +71,10 @@ struct Core {
   // ---- completions and events -------------------------------------------------------------------
   // False: the CQ overran; its queue pairs fail at settle().
   bool complete(CompletionQueue* cq, const Completion& completion, bool solicited);
+  void notify(CoreCq& cq);
+  // The moderated notifications whose time has come; any CQ's: release(cq).
+  void release(CoreCq& cq);
+  void release_due(Time now);
   void raise(Qp& qp, uint32_t event);
   void tell_state(Qp& qp);
   void raise_srq_limit(SharedReceiveQueue::Impl& srq);

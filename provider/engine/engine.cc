@@ -2,6 +2,8 @@
 // Engine's data path: which part gets a packet, whose turn it is to send, which timers are due.
 #include "provider/engine/engine.h"
 
+#include <algorithm>
+
 #include "provider/engine/datagram.h"
 #include "provider/engine/engine_impl.h"
 #include "provider/engine/requester.h"
@@ -122,6 +124,7 @@ void Engine::take_rings(Time now) {
 void Engine::on_deadline(Time now) {
   Core& core = impl_->core;
   while (Qp* qp = core.timers.pop_due(now)) run_timers(core, *qp, now);
+  core.release_due(now);
   core.settle(now);
 }
 
@@ -187,7 +190,7 @@ bool Engine::poll_event(Event& out) {
 
 std::optional<Time> Engine::next_deadline() const {
   const Core& core = impl_->core;
-  Time next = core.timers.next();
+  Time next = std::min(core.timers.next(), core.held_notifications.next());
   if (!core.answers.empty() && core.acks_held_until < next) next = core.acks_held_until;
   return next == kNever ? std::nullopt : std::optional<Time>(next);
 }

@@ -87,6 +87,10 @@ class Engine {
   // ---- control: 0 or a positive errno; objects are owned by the engine and live until destroyed ----
   int create_cq(uint32_t id, uint32_t capacity, bool ignore_overrun, uint64_t user_handle,
                 CompletionQueue*& out);
+  // Event moderation: an event after `count` completions, or `period_us` after the first of them, whichever
+  // comes first. A count of 0 stands for any number, a period of 0 for any time; both 0, or a count of 1:
+  // off. What was held back fires.
+  void moderate_cq(CompletionQueue* cq, uint16_t count, uint16_t period_us);
   int destroy_cq(CompletionQueue* cq);  // EBUSY while in use
   int create_srq(const SrqConfig& config, SharedReceiveQueue*& out);
   int modify_srq(Time now, SharedReceiveQueue* srq,

@@ -125,6 +125,17 @@ int resize_cq(ibv_cq* base, int entries) {
   return 0;
 }
 
+int modify_cq(ibv_cq* base, ibv_modify_cq_attr* attributes) {
+  CompletionQueue& cq = CompletionQueue::of(base);
+  if (int error = cq.owner->unusable(); error != 0) return error;
+  if (attributes->attr_mask == 0) return EINVAL;
+  if (attributes->attr_mask != IBV_CQ_ATTR_MODERATE) return EOPNOTSUPP;
+  return cq.owner->data().control([&](engine::Engine& engine, engine::Time) {
+    engine.moderate_cq(cq.ring, attributes->moderate.cq_count, attributes->moderate.cq_period);
+    return 0;
+  });
+}
+
 int destroy_cq(ibv_cq* base) {
   CompletionQueue& cq = CompletionQueue::of(base);
   if (cq.owner->closed()) {

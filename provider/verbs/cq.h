@@ -74,6 +74,9 @@ class CqPairGuard {
 ibv_cq* create_cq(ibv_context* context, int entries, ibv_comp_channel* channel, int comp_vector);
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attributes);
 int resize_cq(ibv_cq* cq, int entries);
+// Event moderation (ibv_modify_cq(3)), the data path's own matter. EOPNOTSUPP: another attribute.
+int modify_cq(ibv_cq* cq, ibv_modify_cq_attr* attributes);
+constexpr uint16_t kMaxModeration = UINT16_MAX;  // completions, and microseconds
 // EBUSY while in use; waits until every event that was delivered has been acknowledged.
 int destroy_cq(ibv_cq* cq);
 

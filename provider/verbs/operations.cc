@@ -79,6 +79,7 @@ void put_queues(Table& table) {
   table.guard<Op::destroy_srq, destroy_srq>();
   table.guard<Op::detach_mcast, detach_mcast>();
   table.guard<Op::get_srq_num, get_srq_num>();
+  table.guard<Op::modify_cq, modify_cq>();
   table.guard<Op::modify_qp, modify_qp>();
   table.guard<Op::modify_srq, modify_srq>();
   table.guard<Op::open_qp, open_qp>();

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "provider/verbs/context.h"
+#include "provider/verbs/cq.h"
 #include "provider/verbs/dm.h"
 
 namespace uroce::verbs {
@@ -68,6 +69,7 @@ void fill_extended(ibv_device_attr_ex& to) {
   to.completion_timestamp_mask = ~uint64_t{0};
   to.hca_core_clock = 1'000'000;  // kHz: a tick is a nanosecond
   to.device_cap_flags_ex = to.orig_attr.device_cap_flags | kCapFlushGlobal | kCapAtomicWrite;
+  to.cq_mod_caps = {kMaxModeration, kMaxModeration};
   to.max_dm_size = kMaxDeviceMemory;
   to.phys_port_cnt_ex = to.orig_attr.phys_port_cnt;
 }

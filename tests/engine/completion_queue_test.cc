@@ -142,6 +142,44 @@ TEST(CompletionQueue, solicited_arming_waits_for_solicited_or_failed) {
   EXPECT_TRUE(notify);
 }
 
+TEST(CompletionQueue, a_moderated_notification_waits_for_company) {
+  CompletionQueue cq(1, 16, false);
+  bool notify = true;
+  cq.moderate(3);
+  cq.push(numbered(0), false, notify);  // not armed: does not count
+  cq.arm(false);
+  for (uint64_t i = 1; i <= 3; ++i) {
+    cq.push(numbered(i), false, notify);
+    EXPECT_EQ(notify, i == 3);
+  }
+  EXPECT_FALSE(cq.release()) << "nothing is held";
+  cq.arm(false);
+  cq.push(numbered(4), false, notify);
+  EXPECT_FALSE(notify);
+  EXPECT_EQ(cq.held(), 1u);
+  EXPECT_TRUE(cq.release());
+  cq.push(numbered(5), false, notify);
+  EXPECT_FALSE(notify) << "it has fired";
+}
+
+TEST(CompletionQueue, moderation_holds_neither_a_failure_nor_what_fills_the_queue) {
+  CompletionQueue cq(1, 4, false);
+  bool notify = true;
+  cq.moderate(100);
+  cq.arm(false);
+  Completion failed = numbered(0);
+  failed.status = WcStatus::flush_error;
+  cq.push(failed, false, notify);
+  EXPECT_TRUE(notify);
+  Completion out[4];
+  EXPECT_EQ(cq.poll(4, out), 1u);
+  cq.arm(false);
+  for (uint64_t i = 1; i <= 4; ++i) {
+    cq.push(numbered(i), false, notify);
+    EXPECT_EQ(notify, i == 4);
+  }
+}
+
 // The consumer's loop of ibv_get_cq_event(3), against a producer in another thread: no wake-up may be lost.
 TEST(CompletionQueue, no_wake_up_is_lost_between_the_last_poll_and_arming) {
   constexpr uint64_t kMessages = 200'000;
@@ -181,6 +219,53 @@ TEST(CompletionQueue, no_wake_up_is_lost_between_the_last_poll_and_arming) {
 }
 
 // ---- with an engine -----------------------------------------------------------------------------
+
+TEST(CompletionEvents, moderation_ends_with_its_period_or_its_count) {
+  World world;
+  const Pair pair = world.connect();
+  for (uint64_t i = 0; i < 8; ++i) ASSERT_EQ(world.b.receive(pair.b, i), 0);
+  world.b.engine.moderate_cq(world.b.cq, 3, 50);
+  const auto message = [&] {
+    ASSERT_EQ(world.a.post(pair.a, request(WrOpcode::send, 1)), 0);
+    world.exchange();
+  };
+  world.b.cq->arm(false);
+  message();
+  EXPECT_EQ(notifications(world.b.events()), 0u);
+  world.advance(49'000);
+  EXPECT_EQ(notifications(world.b.events()), 0u);
+  world.advance(1'000);
+  EXPECT_EQ(notifications(world.b.events()), 1u);
+  world.b.cq->arm(false);
+  message();
+  message();
+  EXPECT_EQ(notifications(world.b.events()), 0u);
+  message();
+  EXPECT_EQ(notifications(world.b.events()), 1u);
+  world.advance(1'000'000);
+  EXPECT_EQ(notifications(world.b.events()), 0u);
+  // What is held when moderation ends does not wait any longer.
+  world.b.cq->arm(false);
+  message();
+  world.b.engine.moderate_cq(world.b.cq, 0, 0);
+  EXPECT_EQ(notifications(world.b.events()), 1u);
+  world.b.cq->arm(false);
+  message();
+  EXPECT_EQ(notifications(world.b.events()), 1u);
+}
+
+TEST(CompletionEvents, a_moderated_queue_that_is_destroyed_leaves_no_timer) {
+  World world;
+  const Pair pair = world.connect();
+  world.b.engine.moderate_cq(world.b.cq, 0, 1000);
+  world.b.cq->arm(false);
+  ASSERT_EQ(world.b.receive(pair.b, 0), 0);
+  ASSERT_EQ(world.a.post(pair.a, request(WrOpcode::send, 1)), 0);
+  world.exchange();
+  ASSERT_EQ(world.b.engine.destroy_qp(world.now(), pair.b), 0);
+  ASSERT_EQ(world.b.engine.destroy_cq(world.b.cq), 0);
+  EXPECT_FALSE(world.b.engine.next_deadline());
+}
 
 TEST(CompletionEvents, one_event_for_each_arming) {
   World world;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 // ibv_create_cq(3), ibv_create_cq_ex(3), ibv_resize_cq(3).
+#include <fcntl.h>
+#include <poll.h>
 #include <time.h>
 
 #include "tests/verbs/conformance/pair.h"
@@ -125,6 +127,54 @@ TEST_F(CompletionQueue, timestamps_are_on_the_devices_clock) {
     EXPECT_LE(wall_stamp, wall_before + 60'000'000'000u);
   }
   EXPECT_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+}
+
+// ibv_modify_cq(3): an event after so many completions or so many microseconds, as query_device_ex announces.
+TEST_F(CompletionQueue, moderated_events_wait_for_company) {
+  ibv_device_attr_ex attributes{};
+  ASSERT_EQ(ibv_query_device_ex(context, nullptr, &attributes), 0);
+  ASSERT_GE(attributes.cq_mod_caps.max_cq_count, 4);
+  ASSERT_GE(attributes.cq_mod_caps.max_cq_period, 1000);
+  const Channel channel(ibv_create_comp_channel(context));
+  ASSERT_EQ(fcntl(channel->fd, F_SETFL, O_NONBLOCK), 0);
+  const Cq moderated(ibv_create_cq(context, 16, nullptr, channel.get(), 0));
+  const Qp a = qp(IBV_QPT_RC, moderated.get()), b = qp(IBV_QPT_RC, queue.get());
+  connect(a.get(), b.get());
+  const auto moderate = [&](uint16_t count, uint16_t period) {
+    ibv_modify_cq_attr wanted{};
+    wanted.attr_mask = IBV_CQ_ATTR_MODERATE;
+    wanted.moderate = {count, period};
+    return ibv_modify_cq(moderated.get(), &wanted);
+  };
+  const auto events = [&](int wait_ms) {
+    pollfd readable{channel->fd, POLLIN, 0};
+    int n = 0;
+    for (; poll(&readable, 1, wait_ms) == 1; ++n) {
+      ibv_cq* of = nullptr;
+      void* user = nullptr;
+      if (ibv_get_cq_event(channel.get(), &of, &user) != 0) break;
+      ibv_ack_cq_events(of, 1);
+      wait_ms = 0;
+    }
+    return n;
+  };
+  ASSERT_EQ(moderate(3, 0), 0);
+  ASSERT_EQ(ibv_req_notify_cq(moderated.get(), 0), 0);
+  for (int i = 0; i < 2; ++i) write_once(a.get());
+  await(moderated.get(), 2);
+  EXPECT_EQ(events(20), 0);
+  write_once(a.get());
+  EXPECT_EQ(events(20'000), 1);
+  await(moderated.get(), 1);
+  ASSERT_EQ(moderate(0, 1000), 0);
+  ASSERT_EQ(ibv_req_notify_cq(moderated.get(), 0), 0);
+  write_once(a.get());
+  EXPECT_EQ(events(20'000), 1) << "the period is over";
+  await(moderated.get(), 1);
+  ibv_modify_cq_attr nothing{};
+  EXPECT_EQ(ibv_modify_cq(moderated.get(), &nothing), EINVAL);
+  nothing.attr_mask = IBV_CQ_ATTR_RESERVED;
+  EXPECT_EQ(ibv_modify_cq(moderated.get(), &nothing), EOPNOTSUPP);
 }
 
 TEST_F(CompletionQueue, unknown_wishes_are_refused) {
