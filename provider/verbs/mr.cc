@@ -21,6 +21,8 @@ constexpr uint32_t kKnown = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | I
 // What the control side is told; how we reach the memory is our own matter.
 constexpr uint32_t kForCommand = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
                                  IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
+constexpr uint32_t kForDmaBuf = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+                                IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_RELAXED_ORDERING;
 constexpr uint64_t kPageMask = 4095;
 
 bool rights_are_legal(uint32_t access) {
@@ -106,6 +108,21 @@ ibv_mr* reg_mr(ibv_pd* base, void* address, size_t length, uint64_t iova, int ac
   const auto rights = static_cast<uint32_t>(access);
   if (int error = describe(pd, address, length, iova, rights, region->config); error != 0) return fail(error);
   return create(pd, std::move(region), abi::MrType::mr, rights);
+}
+
+ibv_mr* reg_dmabuf_mr(ibv_pd* base, uint64_t offset, size_t length, uint64_t iova, int fd, int access) {
+  ProtectionDomain& pd = ProtectionDomain::of(base);
+  if (int error = Context::of(pd.context).unusable(); error != 0) return fail(error);
+  const auto rights = static_cast<uint32_t>(access);
+  if ((rights & ~kForDmaBuf) != 0) return fail(EINVAL);
+  auto region = std::make_unique<MemoryRegion>();
+  const bool write = (rights & IBV_ACCESS_LOCAL_WRITE) != 0;
+  if (int error = region->dma_buf.map(fd, offset, length, write); error != 0) return fail(error);
+  if (int error = describe(pd, region->dma_buf.at(offset), length, iova, rights, region->config); error != 0)
+    return fail(error);
+  ibv_mr* const made = create(pd, std::move(region), abi::MrType::dmabuf, rights);
+  if (made != nullptr) made->addr = reinterpret_cast<void*>(offset);
+  return made;
 }
 
 ibv_mr* import_mr(ibv_pd* base, uint32_t handle) {

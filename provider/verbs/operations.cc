@@ -62,6 +62,7 @@ void put_memory(Table& table) {
   table.guard<Op::unimport_mr, unimport_mr>();
   table.guard<Op::unimport_pd, unimport_pd>();
   table.guard<Op::reg_dm_mr, reg_dm_mr>();
+  table.guard<Op::reg_dmabuf_mr, reg_dmabuf_mr>();
   table.guard<Op::reg_mr, reg_mr>();
   table.guard<Op::rereg_mr, rereg_mr>();
 }

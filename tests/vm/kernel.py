@@ -10,8 +10,8 @@ import subprocess
 # What the first file system needs: the host's root over 9p, and something to write to over it.
 WANTED = ("virtio_pci", "9pnet_virtio", "9p", "overlay")
 SERIES = {"6.1": r"linux-image-(6\.1\.\d+-\d+)-amd64", "6.12": r"linux-image-(6\.12\.\d+\+deb\d+)-amd64"}
-# Three quarters of the package, and of no use here.
-LEFT_OUT = ("drivers/gpu", "drivers/media", "drivers/net/wireless", "sound")
+# Half of the package, and of no use here.
+LEFT_OUT = ("drivers/gpu/drm/[ainr]*/*", "drivers/media", "drivers/net/wireless", "sound")
 
 
 class Missing(Exception):

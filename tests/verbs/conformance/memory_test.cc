@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 // ibv_reg_mr(3), ibv_rereg_mr(3), ibv_alloc_mw(3), ibv_alloc_dm(3): rights, bounds, and what happens to a
 // key's users.
+#include <fcntl.h>
+#include <libdrm/drm.h>
+#include <libdrm/drm_mode.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <unistd.h>
+
+#include <string>
 
 #include "tests/verbs/conformance/pair.h"
 
@@ -107,6 +114,68 @@ TEST_F(Memory, reregistering_changes_rights_and_place) {
   ASSERT_EQ(
       ibv_rereg_mr(moving.get(), IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, IBV_ACCESS_LOCAL_WRITE), 0);
   EXPECT_EQ(write(address(second), moving->rkey), IBV_WC_REM_ACCESS_ERR);
+}
+
+// A dma-buf of 64 KiB, from a graphics device that makes plain buffers (vgem does); -1: there is no such
+// device.
+int make_dma_buf(char*& mapped) {
+  for (int i = 0; i < 8; ++i) {
+    const int card = open(("/dev/dri/card" + std::to_string(i)).c_str(), O_RDWR | O_CLOEXEC);
+    if (card < 0) continue;
+    drm_mode_create_dumb buffer{
+        .height = 64, .width = 256, .bpp = 32, .flags = 0, .handle = 0, .pitch = 0, .size = 0};
+    drm_prime_handle exported{};
+    if (ioctl(card, DRM_IOCTL_MODE_CREATE_DUMB, &buffer) == 0) {
+      exported = {.handle = buffer.handle, .flags = DRM_CLOEXEC | DRM_RDWR, .fd = -1};
+      if (ioctl(card, DRM_IOCTL_PRIME_HANDLE_TO_FD, &exported) != 0) exported.fd = -1;
+    } else {
+      exported.fd = -1;
+    }
+    close(card);
+    if (exported.fd < 0) continue;
+    void* const at = mmap(nullptr, 65536, PROT_READ | PROT_WRITE, MAP_SHARED, exported.fd, 0);
+    if (at != MAP_FAILED) {
+      mapped = static_cast<char*>(at);
+      return exported.fd;
+    }
+    close(exported.fd);
+  }
+  return -1;
+}
+
+TEST_F(Memory, a_dma_buf_is_registered_where_programs_may_map_it) {
+  const auto error_of_fd = [this](int fd, uint64_t offset, size_t length, uint64_t iova, int access) {
+    errno = 0;
+    ibv_mr* const made = ibv_reg_dmabuf_mr(pd.get(), offset, length, iova, fd, access);
+    if (made == nullptr) return errno;
+    EXPECT_EQ(ibv_dereg_mr(made), 0);
+    return 0;
+  };
+  EXPECT_EQ(error_of_fd(-1, 0, 4096, 0, kAllAccess & ~IBV_ACCESS_MW_BIND), EBADF);
+  const int other = memfd_create("none", MFD_CLOEXEC);
+  EXPECT_EQ(error_of_fd(other, 0, 4096, 0, IBV_ACCESS_LOCAL_WRITE), EINVAL) << "not a dma-buf";
+  close(other);
+  char* mapped = nullptr;
+  const int fd = make_dma_buf(mapped);
+  if (fd < 0)
+    GTEST_SKIP() << "no /dev/dri/card* makes plain buffers here (in a virtual machine: modprobe vgem)";
+  constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+  EXPECT_EQ(error_of_fd(fd, 0, 65536 + 1, 0, kAccess), EINVAL) << "longer than the buffer";
+  EXPECT_EQ(error_of_fd(fd, 100, 200, 0, kAccess), EINVAL) << "the offset in the page differs";
+  EXPECT_EQ(error_of_fd(fd, 0, 4096, 0, IBV_ACCESS_ON_DEMAND), EINVAL);
+  EXPECT_EQ(error_of_fd(fd, 0, 4096, 0, IBV_ACCESS_REMOTE_WRITE), EINVAL);
+  {
+    const Mr region(ibv_reg_dmabuf_mr(pd.get(), 5000, 9000, 0x10000 + 5000 % 4096, fd, kAccess));
+    ASSERT_NE(region, nullptr);
+    close(fd);  // the registration has its own hold of it
+    EXPECT_EQ(region->length, 9000u);
+    buffer[0] = 'd';
+    const uint64_t start = 0x10000 + 5000 % 4096;
+    EXPECT_EQ(write(start + 8992, region->rkey), IBV_WC_SUCCESS);
+    EXPECT_EQ(mapped[5000 + 8992], 'd');
+    EXPECT_EQ(write(start + 8993, region->rkey), IBV_WC_REM_ACCESS_ERR);
+  }
+  EXPECT_EQ(munmap(mapped, 65536), 0);
 }
 
 TEST_F(Memory, a_null_region_swallows_writes) {
