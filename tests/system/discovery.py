@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """What stock tools see of a device."""
+import re
+import tempfile
 import time
 
 from world import World, expect, gid_text, wait_until
@@ -95,15 +97,22 @@ def addresses_are_followed():
 
 
 def ibv_asyncwatch():
-    with World() as w:
-        watch = w.a.start("stdbuf", "-oL", "ibv_asyncwatch", "-d", "ur0")
+    with tempfile.NamedTemporaryFile("r") as told, World() as w:
+        def expect_event(pattern):
+            wait_until(lambda: re.search(pattern, open(told.name, encoding="utf-8").read()), f"ibv_asyncwatch tells '{pattern}'")
+
+        w.a.start("sh", "-c", f"exec stdbuf -oL ibv_asyncwatch -d ur0 >{told.name}")
         wait_until(lambda: w.a.run("rdma", "resource", "show", "ctx").out.count("asyncwatch"), "ibv_asyncwatch is attached")
         w.a.sh("ip", "link", "set", "va", "down")
-        wait_until(lambda: "DOWN" in w.a.run("rdma", "link", "show").out, "port down")
+        expect_event("PORT_ERR")
+        expect("DOWN" in w.a.run("rdma", "link", "show").out, "told before it was so")
         w.a.sh("ip", "link", "set", "va", "up")
-        wait_until(lambda: "ACTIVE" in w.a.run("rdma", "link", "show").out, "port up")
-        watch.kill(15)
-        watch.wait().has(r"port error|PORT_ERR|port_err", r"port active|PORT_ACTIVE|port_active")
+        expect_event("PORT_ACTIVE")
+        expect("ACTIVE" in w.a.run("rdma", "link", "show").out, "told before it was so")
+        changes = lambda: open(told.name, encoding="utf-8").read().count("GID_CHANGE")
+        before = changes()
+        w.a.sh("ip", "address", "add", "10.77.9.1/24", "dev", "va")
+        wait_until(lambda: changes() > before, "ibv_asyncwatch tells of the new address")
 
 
 def a_removed_device_is_told_once():
