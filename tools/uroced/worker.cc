@@ -16,6 +16,7 @@
 #include "tools/uroced/hello.h"
 #include "tools/uroced/lifetime.h"
 #include "tools/uroced/log.h"
+#include "tools/uroced/module_arrival.h"
 #include "tools/uroced/process_scan.h"
 #include "tools/uroced/rdma_cm_server.h"
 #include "tools/uroced/rdma_model.h"
@@ -42,6 +43,7 @@ class Worker final : public ConnectionUser, public DeviceListener {
         contexts_(registry_, keeper_, slots_, events_),
         devices_(registry_, keeper_, routes, tree_, slots_, *this),
         module_(loop_, registry_, keeper_, slots_, contexts_, [this](uint32_t slot) { end_context(slot); }),
+        module_arrival_(loop_, [this] { take_late_module(); }),
         broker_(registry_, connections_, contexts_, devices_, slots_, module_),
         uverbs_(registry_, connections_, events_, contexts_),
         rdma_cm_(loop_, registry_, keeper_, connections_, devices_, routes, slots_),
@@ -161,6 +163,15 @@ class Worker final : public ConnectionUser, public DeviceListener {
     connections_.reply(connection, message.header, 0, std::as_bytes(std::span(told)));
   }
 
+  // Loaded while we run. Where there has been a device of our own, the port, QP 1 and slots are not free.
+  void take_late_module() {
+    if (leaving_ || module_.attached()) return;
+    if (!slots_.is_open()) return module_.attach();
+    spdlog::warn(
+        "the kernel module was loaded, and its links stay down: this daemon has had devices of its own; "
+        "after `uroce stop` another one (uroced --autostart) serves the module");
+  }
+
   void end_context(uint32_t slot) {
     contexts_.make_fatal(slot);
     broker_.tell_gone(slot);
@@ -230,6 +241,7 @@ class Worker final : public ConnectionUser, public DeviceListener {
   Contexts contexts_;
   DeviceSet devices_;
   ModuleDevices module_;
+  ModuleArrival module_arrival_;
   Broker broker_;
   UverbsServer uverbs_;
   RdmaCmServer rdma_cm_;
