@@ -3,8 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
+
+#include "tools/uroce/installation.h"
 
 namespace uroce::cli {
 
@@ -35,6 +38,11 @@ int try_to_bind(uint16_t port);
 // For how many open devices a daemon has descriptors; 0: no daemon runs, one that we start would have our
 // limit.
 Check check_descriptors(uint64_t of_daemon);
+bool module_is_loaded(const std::string& root);
+// Where the kernel module is loaded: whether it is served, and found by programs. `root` is / but for tests;
+// `status` of the daemon, nullptr: none runs.
+void check_module(const std::string& root, const Installation& parts, const nlohmann::json* status,
+                  std::vector<Check>& out);
 // The daemon, the UDP port, what else a link takes up, the devices.
 void check_daemon(std::vector<Check>& out);
 

@@ -8,6 +8,7 @@
 
 #include "tools/uroce/check.h"
 #include "tools/uroce/daemon_line.h"
+#include "tools/uroce/installation.h"
 #include "tools/uroce/processes.h"
 
 namespace uroce::cli {
@@ -50,10 +51,11 @@ void check_port(bool daemon_has_port, std::vector<Check>& out) {
                  "device (rdma_rxe) holds it too"});
 }
 
-void check_devices(DaemonLine& line, std::vector<Check>& out) {
-  const json status = line.status();
+void check_devices(const json& status, std::vector<Check>& out) {
   const size_t count = status.value("devices", json::array()).size();
-  if (count == 0) {
+  if (status.contains("kernel_module")) {
+    // The devices are the module's.
+  } else if (count == 0) {
     out.push_back({"devices", Verdict::note, "there is no device in this network namespace yet",
                    "uroce run -- rdma link add ur0 type uroce netdev NETDEV"});
   } else {
@@ -78,6 +80,7 @@ void check_daemon(std::vector<Check>& out) {
   if (line == nullptr) {
     const bool only_absent = failure == DaemonLine::Failure::nobody;
     out.push_back({"daemon", only_absent ? Verdict::note : Verdict::problem, why, ""});
+    check_module("", installation(), nullptr, out);
     return;
   }
   if (line->version() != UROCE_VERSION) {
@@ -89,7 +92,9 @@ void check_daemon(std::vector<Check>& out) {
     out.push_back({"daemon", Verdict::works,
                    fmt::format("uroced {} runs as process {}", line->version(), line->pid()), ""});
   }
-  check_devices(*line, out);
+  const json status = line->status();
+  check_devices(status, out);
+  check_module("", installation(), &status, out);
 }
 
 }  // namespace uroce::cli

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-#include <dirent.h>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
@@ -8,13 +6,11 @@
 #include <netinet/in.h>
 #include <sched.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -22,6 +18,7 @@
 
 #include "tools/uroce/check.h"
 #include "tools/uroce/fd.h"
+#include "tools/uroce/kernel_devices.h"
 
 namespace uroce::cli {
 
@@ -141,27 +138,11 @@ Check user_netlink() {
           "`rdma` cannot reach uroced without it; make devices with `uroce link add` instead"};
 }
 
-// What the kernel itself has there: the C library's functions may be the stand-in's, which shows uroce
-// devices too.
-std::string kernel_devices() {
-  constexpr size_t kNameAt = offsetof(dirent64, d_name);
-  const Fd directory(static_cast<int>(
-      syscall(SYS_openat, AT_FDCWD, "/sys/class/infiniband", O_RDONLY | O_DIRECTORY | O_CLOEXEC)));
-  std::string names;
-  alignas(dirent64) char buffer[4096];
-  for (long n; directory && (n = syscall(SYS_getdents64, directory.get(), buffer, sizeof buffer)) > 0;) {
-    for (long at = 0; at < n;) {
-      const auto* entry = reinterpret_cast<const dirent64*>(buffer + at);
-      const std::string name = buffer + at + kNameAt;
-      if (name[0] != '.') names += (names.empty() ? "" : ", ") + name;
-      at += entry->d_reclen;
-    }
-  }
-  return names;
-}
-
 Check real_devices() {
-  const std::string names = kernel_devices();
+  std::string names;
+  for (const KernelDevice& device : kernel_devices("")) {
+    if (!device.of_module) names += (names.empty() ? "" : ", ") + device.name;
+  }
   if (!names.empty()) {
     return {"real-devices", Verdict::note, "this machine has RDMA devices of its own: " + names,
             "programs see them beside uroce's"};

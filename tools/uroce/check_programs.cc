@@ -72,6 +72,9 @@ Check this_environment(const Installation& parts) {
   if (missing.size() == 1 && missing[0].name == "UROCE_DAEMON") {
     return {"environment", Verdict::works, "programs started from here see uroce devices", ""};
   }
+  if (module_is_loaded("")) {
+    return {"environment", Verdict::works, "programs see the links of the kernel module as they are", ""};
+  }
   return {"environment", Verdict::note,
           "programs started from this shell do not see uroce devices by themselves",
           "uroce run -- CMD, or eval \"$(uroce env)\" for the rest of this shell"};
