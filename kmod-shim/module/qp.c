@@ -180,8 +180,8 @@ int uroce_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask, struc
 	struct uroce_qp *qp = to_qp(ibqp);
 	int err;
 
-	if (mask & (IB_QP_ALT_PATH | IB_QP_PATH_MIG_STATE |
-		    ~(IB_QP_ATTR_STANDARD_BITS | IB_QP_RATE_LIMIT)))
+	/* No other sizes than those it was made with, no second path, no pacing. */
+	if (mask & (IB_QP_CAP | IB_QP_ALT_PATH | IB_QP_PATH_MIG_STATE | ~IB_QP_ATTR_STANDARD_BITS))
 		return -EOPNOTSUPP;
 	if (!uroce_is_in_range(attr, mask))
 		return -EINVAL;

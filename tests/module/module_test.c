@@ -632,6 +632,107 @@ static void uroce_modify_qp__ranges_and_what_query_answers(void)
 	uroce_destroy_qp(&qp.ibqp, NULL);
 }
 
+/* Bit by bit: the greatest value that is taken, the least that is not, and that it alone is stored.
+ */
+static void uroce_modify_qp__each_bit_stores_its_own_attribute_and_no_other(void)
+{
+	static const struct {
+		int bit;
+		size_t at, bytes;
+		u32 taken, refused; /* refused 0: any value is taken */
+		u32 stored;
+	} bits[] = {
+#define BIT_OF(name, member, taken, refused, stored)                                               \
+	{ name,                                                                                    \
+	  offsetof(struct ib_qp_attr, member),                                                     \
+	  sizeof(((struct ib_qp_attr *)0)->member),                                                \
+	  taken,                                                                                   \
+	  refused,                                                                                 \
+	  stored }
+		BIT_OF(IB_QP_STATE, qp_state, IB_QPS_ERR, IB_QPS_ERR + 1, IB_QPS_ERR),
+		BIT_OF(IB_QP_ACCESS_FLAGS, qp_access_flags, 0xf, 0, 0xf),
+		BIT_OF(IB_QP_PKEY_INDEX, pkey_index, 0, 1, 0),
+		BIT_OF(IB_QP_PORT, port_num, 1, 2, 1),
+		BIT_OF(IB_QP_QKEY, qkey, 0x80010000, 0, 0x80010000),
+		BIT_OF(IB_QP_PATH_MTU, path_mtu, IB_MTU_4096, IB_MTU_4096 + 1, IB_MTU_4096),
+		BIT_OF(IB_QP_TIMEOUT, timeout, 31, 32, 31),
+		BIT_OF(IB_QP_RETRY_CNT, retry_cnt, 7, 8, 7),
+		BIT_OF(IB_QP_RNR_RETRY, rnr_retry, 7, 8, 7),
+		BIT_OF(IB_QP_RQ_PSN, rq_psn, 0x1234567, 0, 0x234567),
+		BIT_OF(IB_QP_SQ_PSN, sq_psn, 0x1234567, 0, 0x234567),
+		BIT_OF(IB_QP_MIN_RNR_TIMER, min_rnr_timer, 31, 32, 31),
+		BIT_OF(IB_QP_MAX_QP_RD_ATOMIC, max_rd_atomic, UROCE_MAX_RD_ATOMIC,
+		       UROCE_MAX_RD_ATOMIC + 1, UROCE_MAX_RD_ATOMIC),
+		BIT_OF(IB_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic, UROCE_MAX_RD_ATOMIC,
+		       UROCE_MAX_RD_ATOMIC + 1, UROCE_MAX_RD_ATOMIC),
+		BIT_OF(IB_QP_DEST_QPN, dest_qp_num, 0xffffff, 0x1000000, 0xffffff),
+#undef BIT_OF
+	};
+	struct ib_qp_init_attr init = { 0 };
+
+	for (size_t i = 0; i < sizeof(bits) / sizeof(bits[0]); i++) {
+		struct ib_qp_attr attr, before, after;
+		u32 stored = 0;
+		struct uroce_qp qp;
+		char *at = (char *)&attr + bits[i].at;
+
+		EXPECT_EQ(make_qp(&qp, IB_QPT_RC, NULL), 0);
+		uroce_query_qp(&qp.ibqp, &before, 0, &init);
+		/* All else is out of range, and must not be looked at. */
+		memset(&attr, 0xa5, sizeof(attr));
+		memset(at, 0, bits[i].bytes);
+		if (bits[i].refused) {
+			memcpy(at, &bits[i].refused, bits[i].bytes);
+			EXPECT_EQ(uroce_modify_qp(&qp.ibqp, &attr, bits[i].bit, NULL), -EINVAL);
+			uroce_query_qp(&qp.ibqp, &after, 0, &init);
+			EXPECT_EQ(memcmp(&before, &after, sizeof(after)), 0);
+		}
+		memcpy(at, &bits[i].taken, bits[i].bytes);
+		EXPECT_EQ(uroce_modify_qp(&qp.ibqp, &attr, bits[i].bit, NULL), 0);
+		uroce_query_qp(&qp.ibqp, &after, 0, &init);
+		memcpy(&stored, (char *)&after + bits[i].at, bits[i].bytes);
+		EXPECT_EQ(stored, bits[i].stored);
+		memcpy((char *)&after + bits[i].at, (char *)&before + bits[i].at, bits[i].bytes);
+		if (bits[i].bit == IB_QP_STATE)
+			after.cur_qp_state = before.cur_qp_state;
+		EXPECT_EQ(memcmp(&before, &after, sizeof(after)), 0);
+		uroce_destroy_qp(&qp.ibqp, NULL);
+	}
+}
+
+static void uroce_modify_qp__the_bits_of_the_mask(void)
+{
+	struct ib_qp_attr attr = { .qp_state = IB_QPS_INIT, .cur_qp_state = IB_QPS_RESET };
+	struct ib_qp_attr before, after;
+	struct ib_qp_init_attr init = { 0 };
+	struct uroce_qp qp;
+
+	EXPECT_EQ(make_qp(&qp, IB_QPT_RC, NULL), 0);
+	uroce_query_qp(&qp.ibqp, &before, 0, &init);
+	/* What is not there: migration, what the kernel may add, and no half of the rest is done.
+	 */
+	for (int bit = 0; bit < 31; bit++) {
+		const int one = 1 << bit;
+
+		if (one <= IB_QP_DEST_QPN && one != IB_QP_ALT_PATH && one != IB_QP_PATH_MIG_STATE &&
+		    one != IB_QP_CAP)
+			continue;
+		EXPECT_EQ(uroce_modify_qp(&qp.ibqp, &attr, one | IB_QP_STATE, NULL), -EOPNOTSUPP);
+	}
+	/* A GID index that the table does not have, or no GRH. */
+	attr.ah_attr.ah_flags = IB_AH_GRH;
+	attr.ah_attr.grh.sgid_index = UROCE_GID_TABLE_LEN;
+	EXPECT_EQ(uroce_modify_qp(&qp.ibqp, &attr, IB_QP_STATE | IB_QP_AV, NULL), -EINVAL);
+	attr.ah_attr.grh.sgid_index = UROCE_GID_TABLE_LEN - 1;
+	attr.ah_attr.ah_flags = 0;
+	EXPECT_EQ(uroce_modify_qp(&qp.ibqp, &attr, IB_QP_STATE | IB_QP_AV, NULL), -EINVAL);
+	attr.cur_qp_state = IB_QPS_ERR + 1;
+	EXPECT_EQ(uroce_modify_qp(&qp.ibqp, &attr, IB_QP_STATE | IB_QP_CUR_STATE, NULL), -EINVAL);
+	uroce_query_qp(&qp.ibqp, &after, 0, &init);
+	EXPECT_EQ(memcmp(&before, &after, sizeof(after)), 0);
+	uroce_destroy_qp(&qp.ibqp, NULL);
+}
+
 static void uroce_attach_mcast__groups_of_ud_only(void)
 {
 	union ib_gid group = gid_of("ff0e::1"), host = gid_of("fd00::1");
@@ -1037,6 +1138,8 @@ static const struct {
 	TEST(uroce_create_qp__what_is_not_there),
 	TEST(uroce_create_qp__an_xrc_target_outlives_its_context_and_is_not_kicked_before_its_time),
 	TEST(uroce_modify_qp__ranges_and_what_query_answers),
+	TEST(uroce_modify_qp__each_bit_stores_its_own_attribute_and_no_other),
+	TEST(uroce_modify_qp__the_bits_of_the_mask),
 	TEST(uroce_attach_mcast__groups_of_ud_only),
 	TEST(uroce_create_srq__numbers_limits_and_whose_it_is),
 	TEST(uroce_create_ah__what_it_refuses),
