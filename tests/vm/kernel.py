@@ -53,9 +53,12 @@ def _contents(path):
 
 
 def prepare(series, cache):
-    """The newest kernel of `series` in `cache`; fetched when there is none."""
+    """The newest kernel of `series` in `cache`, fetched when there is none; or the one in a folder of that name, as
+    `make install modules_install` leave it: boot/vmlinuz-RELEASE and lib/modules/RELEASE."""
+    if os.path.isdir(os.path.join(series, "boot")):
+        return Kernel(os.path.abspath(series))
     if series not in SERIES:
-        raise Missing(f"--kernel {series}: only {' and '.join(SERIES)} are known")
+        raise Missing(f"--kernel {series}: known are {', '.join(SERIES)}, and folders with boot and lib/modules")
     if not shutil.which("depmod", path=_path()):
         raise Missing("depmod is not here: apt-get install kmod")
     os.makedirs(cache, exist_ok=True)

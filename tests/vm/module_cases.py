@@ -3,10 +3,12 @@
 import json
 import os
 import re
+import shutil
 import signal
 import time
 
-from module_world import MODULE, UROCE, code, expect, sh, wait_until
+from module_world import MODULE, UROCE, UROCED, code, expect, sh, wait_until
+from module_installed import Installed, missing
 import module_raw as raw
 
 
@@ -114,6 +116,39 @@ def what_uroce_status_says(w):
 def the_stand_in_makes_no_link_beside_it(w):
     refused, text = w.a.code(UROCE, "run", "--", "rdma", "link", "add", "urx", "type", "uroce", "netdev", "lo")
     expect(refused != 0 and "urx" not in sh("rdma", "link", "show"), text)
+
+
+def what_uroce_doctor_says(w):
+    def told(name):
+        status, text = w.a.code(UROCE, "doctor", "--json")
+        checks = {check["name"]: check for check in json.loads(text)["checks"]}
+        expect((status != 0) == any(check["verdict"] == "problem" for check in checks.values()), text)
+        return checks[name]
+    check = told("kernel-module")
+    expect(check["verdict"] == "works" and check["what"].endswith("its links: ur0"), check)
+    expect("of its own" not in told("real-devices")["what"], told("real-devices"))
+    expect(told("module-provider")["verdict"] == "works", told("module-provider"))
+    w.a.sh("ip", "link", "set", "va", "down")
+    expect(told("kernel-module")["verdict"] == "warning", told("kernel-module"))
+    w.a.stop_daemon()
+    check = told("kernel-module")
+    expect(check["verdict"] == "problem" and f"{UROCED} --autostart" in check["todo"], check)
+
+
+def management_datagrams(w):
+    """There is no subnet manager and no other way than by GIDs: programs of InfiniBand fabrics are told so, and nothing breaks."""
+    expect(os.path.exists("/dev/infiniband/umad0"), "no umad")
+    if shutil.which("ibstat"):
+        text = w.a.sh("ibstat", "ur0")
+        expect("State: Active" in text and "Link layer: Ethernet" in text, text)
+    for words in (["ibping", "-C", "ur0", "-t", "500", "-c", "1", "1"], ["sminfo", "-C", "ur0"], ["saquery", "-C", "ur0"],
+                  ["perfquery", "-C", "ur0"], ["smpquery", "-C", "ur0", "nodeinfo", "1"]):
+        if not shutil.which(words[0]):
+            continue
+        ended, text = w.a.code(*words)
+        print("   ", words[0], ended, text.strip()[-300:], flush=True)
+        expect(ended in (0, 1, 255) and re.search(r"failed|100% packet loss|can't|unable|not found", text, re.I), f"{words}: {ended} {text}")
+    rping_ipv4(w)
 
 
 # ---- other credentials
@@ -243,6 +278,58 @@ def unload_under_programs(w):
     sh("insmod", MODULE)
 
 
+def module_loaded_under_a_daemon(w):
+    """As one that a program of the stand-in has started."""
+    for host in w.hosts:
+        host.stop_daemon()
+    sh("rmmod", "uroce")
+    for host in w.hosts:
+        host.daemon = host.start(UROCED, "--foreground")
+        host.daemon.says("uroced: process")
+    # One of them has had a device of its own.
+    w.b.sh(UROCE, "run", "--", "rdma", "link", "add", "urx", "type", "uroce", "netdev", "vb")
+    w.b.sh(UROCE, "run", "--", "rdma", "link", "del", "urx")
+    sh("insmod", MODULE)
+    w.a.daemon.says("links are served")
+    w.b.daemon.says("after `uroce stop` another one")
+    check = w.b.code(UROCE, "doctor")[1]
+    expect(f"uroce stop; then {UROCED} --autostart" in check, check)
+    w.b.sh(UROCE, "stop")
+    w.b.daemon.wait()
+    w.b.start_daemon()
+    for host in w.hosts:
+        host.add_link()
+    rc_ipv4(w)
+
+
+def rdma_link_add_is_enough(w):
+    """Installed, and systemd and udev run: `rdma link add` loads the module, udev tells systemd, that starts uroced."""
+    if missing():
+        print(f"    skipped: {missing()} is not here: apt-get install systemd udev", flush=True)
+        return
+    for host in w.hosts:
+        host.stop_daemon()
+    sh("rmmod", "uroce")
+    with Installed(w) as machine:
+        sh("ip", "link", "add", "d9", "type", "dummy")
+        sh("ip", "address", "add", "10.80.0.1/24", "dev", "d9")
+        sh("ip", "link", "set", "d9", "up")
+        sh("rdma", "link", "add", "ur9", "type", "uroce", "netdev", "d9")
+        wait_until(lambda: "link ur9/1 state ACTIVE" in sh("rdma", "link", "show"), "the port is up")
+        info = machine.sh("ibv_devinfo", "-d", "ur9")
+        expect("PORT_ACTIVE" in info, info)
+        # Asked to stop, it stays away until the module comes anew.
+        machine.sh("uroce", "stop")
+        wait_until(lambda: "link ur9/1 state DOWN" in sh("rdma", "link", "show"), "the port is down")
+        sh("ip", "link", "del", "d9")
+        wait_until(lambda: code("rmmod", "uroce")[0] == 0, "nobody holds the module")
+        sh("modprobe", "uroce")
+        wait_until(lambda: code("rmmod", "uroce")[0] != 0, "somebody holds the module")
+        machine.sh("systemctl", "stop", "uroced")
+        sh("rmmod", "uroce")
+    sh("insmod", MODULE)
+
+
 # ---- namespaces that see only their own devices
 
 def exclusive_namespaces(w):
@@ -294,6 +381,7 @@ def hostile_kicks(w):
 CASES = [what_rdma_and_devinfo_say, rc_ipv4, rc_ipv6, rc_events, uc_ipv4, ud_ipv4, srq_events, xsrq,
          perftest("ib_write_bw", "-s", 65536, "-n", 50), perftest("ib_send_lat", "-e", "-n", 100), perftest("ib_read_bw", "-n", 50),
          perftest("ib_atomic_bw", "-n", 50), resources_of_a_running_program, rping_ipv4, rping_ipv6, ucmatose, udaddy, rping_over_a_vlan,
-         what_uroce_status_says, the_stand_in_makes_no_link_beside_it,
+         what_uroce_status_says, what_uroce_doctor_says, management_datagrams, the_stand_in_makes_no_link_beside_it,
          after_setuid_and_in_a_child, link_del_under_a_program, netdev_down_and_up, mtu_is_followed, netdev_in_another_namespace,
-         killed_daemon, killed_worker, slots_come_back, unload_under_programs, exclusive_namespaces, hostile_channel, every_slot, hostile_kicks]
+         killed_daemon, killed_worker, slots_come_back, unload_under_programs, module_loaded_under_a_daemon, rdma_link_add_is_enough,
+         exclusive_namespaces, hostile_channel, every_slot, hostile_kicks]

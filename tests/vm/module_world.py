@@ -110,6 +110,12 @@ class Host:
         self.world.processes.append(process)
         return process
 
+    def start_outside(self, *words):
+        """In the machine's own namespace."""
+        process = Process(words)
+        self.world.processes.append(process)
+        return process
+
     def address(self, family="ipv4"):
         return {"ipv4": "10.78.0.", "ipv6": "fd78::"}[family] + self.number
 
