@@ -50,7 +50,7 @@ void Pair::SetUp() {
   Device::SetUp();
   if (HasFatalFailure()) return;
   mr = region(buffer);
-  queue = cq(256);
+  queue = cq(1024);  // more than any case leaves unpolled
   ASSERT_TRUE(mr && queue);
   left = qp(IBV_QPT_RC, queue.get());
   right = qp(IBV_QPT_RC, queue.get());

@@ -52,6 +52,75 @@ TEST_F(Threads, posters_and_pollers_share_the_queues) {
   for (std::atomic<int>& count : seen) EXPECT_EQ(count, 1);
 }
 
+// Several threads fill one shared queue, several queue pairs empty it, pollers wait for events on one
+// channel.
+TEST_F(Threads, a_shared_receive_queue_and_a_channel_are_everybodys) {
+  constexpr int kSenders = 3;
+  const Channel channel(ibv_create_comp_channel(context));
+  const Cq received(ibv_create_cq(context, kSenders * kEach, nullptr, channel.get(), 0));
+  ibv_srq_init_attr init{};
+  init.attr = {.max_wr = 64, .max_sge = 1, .srq_limit = 0};
+  const Srq srq(ibv_create_srq(pd.get(), &init));
+  std::vector<Cq> sent;
+  std::vector<Qp> from, to;
+  for (int i = 0; i < kSenders; ++i) {
+    sent.push_back(cq());
+    from.push_back(qp(IBV_QPT_RC, sent.back().get()));
+    ibv_qp_init_attr taker = init_attributes(IBV_QPT_RC, received.get());
+    taker.srq = srq.get();
+    to.emplace_back(ibv_create_qp(pd.get(), &taker));
+    connect(from.back().get(), to.back().get());
+  }
+  std::atomic<int> completed{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t) {  // receives: as many as there are messages, in two halves
+    threads.emplace_back([&, t] {
+      for (int i = t; i < kSenders * kEach; i += 2) {
+        ibv_sge list = sge(8192, 64);
+        ibv_recv_wr wr{.wr_id = 1, .next = nullptr, .sg_list = &list, .num_sge = 1};
+        ibv_recv_wr* bad = nullptr;
+        int error = 0;
+        while ((error = ibv_post_srq_recv(srq.get(), &wr, &bad)) == ENOMEM) std::this_thread::yield();
+        ASSERT_EQ(error, 0);
+      }
+    });
+  }
+  for (int t = 0; t < kSenders; ++t) {
+    threads.emplace_back([&, t] {
+      const auto of_mine = static_cast<size_t>(t);
+      for (int i = 0; i < kEach; ++i) {
+        ibv_sge list = sge(0, 8);
+        ASSERT_EQ(post(from[of_mine].get(), send_wr(IBV_WR_SEND, &list)), 0);
+        const std::vector<ibv_wc> done = await(sent[of_mine].get(), 1);
+        ASSERT_EQ(done.size(), 1u);
+        EXPECT_EQ(done[0].status, IBV_WC_SUCCESS);
+      }
+    });
+  }
+  const auto drain = [&] {
+    ibv_wc wc[8];
+    int got = 0;
+    while ((got = ibv_poll_cq(received.get(), 8, wc)) > 0) {
+      for (int i = 0; i < got; ++i) EXPECT_EQ(wc[i].status, IBV_WC_SUCCESS);
+      completed += got;
+    }
+    EXPECT_EQ(got, 0);
+  };
+  while (completed < kSenders * kEach) {
+    ASSERT_EQ(ibv_req_notify_cq(received.get(), 0), 0);
+    drain();
+    if (completed == kSenders * kEach) break;
+    ibv_cq* of = nullptr;
+    void* its = nullptr;
+    ASSERT_EQ(ibv_get_cq_event(channel.get(), &of, &its), 0);
+    ibv_ack_cq_events(of, 1);
+    drain();
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(completed, kSenders * kEach);
+  from.clear(), to.clear(), sent.clear();
+}
+
 TEST_F(Threads, objects_come_and_go_beside_traffic) {
   std::atomic<bool> over{false};
   std::vector<std::thread> threads;
