@@ -10,6 +10,11 @@ namespace uroce::engine {
 
 namespace {
 enum Armed : uint32_t { kNotArmed = 0, kArmedSolicited = 1, kArmedAny = 2 };
+
+// Where the consumer is the only one who counts.
+void count_polled(std::atomic<uint32_t>& polled) {
+  polled.store(polled.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+}
 }  // namespace
 
 // Indices only grow. The ring is at least twice the capacity where the oldest entry may be overwritten, so
@@ -46,7 +51,11 @@ bool CompletionQueue::push(const Completion& completion, bool solicited, bool& n
         return false;
       }
       // The consumer may take the oldest entry at this moment; then there is room as well.
-      if (ring.head.compare_exchange_strong(head, head + 1, std::memory_order_acq_rel)) ++head;
+      std::atomic<uint32_t>* const polled = ring.at(head).polled;
+      if (ring.head.compare_exchange_strong(head, head + 1, std::memory_order_acq_rel)) {
+        if (polled != nullptr) polled->fetch_add(1, std::memory_order_release);
+        ++head;
+      }
     }
     ring.known_head = head;
   }
@@ -86,11 +95,16 @@ uint32_t CompletionQueue::poll(uint32_t n, Completion* out) {
       out[taken] = *oldest;
       head = ring.head.load(std::memory_order_relaxed);
       if (&ring.at(head) != oldest) continue;  // overwritten while we copied
-      if (ring.head.compare_exchange_strong(head, head + 1, std::memory_order_acq_rel)) ++taken;
+      if (!ring.head.compare_exchange_strong(head, head + 1, std::memory_order_acq_rel)) continue;
+      if (out[taken].polled != nullptr) out[taken].polled->fetch_add(1, std::memory_order_release);
+      ++taken;
     }
     return taken;
   }
-  for (uint32_t i = 0; i < take; ++i) out[i] = ring.at(head + i);
+  for (uint32_t i = 0; i < take; ++i) {
+    out[i] = ring.at(head + i);
+    if (out[i].polled != nullptr) count_polled(*out[i].polled);
+  }
   ring.head.store(head + take, std::memory_order_release);
   return take;
 }
@@ -105,8 +119,10 @@ void CompletionQueue::consume() {
   Ring& ring = *ring_;
   uint32_t head = ring.head.load(std::memory_order_relaxed);
   if (head == ring.tail.load(std::memory_order_relaxed)) return;
+  std::atomic<uint32_t>* const polled = ring.at(head).polled;
   // Fails when the entry was overwritten meanwhile: then it is gone already.
-  ring.head.compare_exchange_strong(head, head + 1, std::memory_order_acq_rel);
+  if (!ring.head.compare_exchange_strong(head, head + 1, std::memory_order_acq_rel)) return;
+  if (polled != nullptr) polled->fetch_add(1, std::memory_order_release);
 }
 
 void CompletionQueue::purge(uint32_t qp_num, uint32_t srq_number) {

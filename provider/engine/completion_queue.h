@@ -22,8 +22,7 @@ class CompletionQueue {
   // Oldest completion or nullptr; stays until consume().
   const Completion* peek() const;
   void consume();
-  // Drops unpolled completions of this QP, keeps the order of the rest (RESET, destroy). Needs lane and
-  // consumer lock.
+  // Drops unpolled completions of this QP, keeps the order of the rest. Needs lane and consumer lock.
   void purge(uint32_t qp_num, uint32_t srq_number = 0);
   // Needs lane and consumer lock. EINVAL when more than `capacity` completions wait, ENOMEM.
   int resize(uint32_t capacity);

@@ -116,6 +116,10 @@ bool Core::complete_receive(Qp& qp, Time now, const Completion& fields, bool sol
   completion.qp_num = qp.config.qpn.value();
   completion.srq_number = taken.srq_number;
   completion.timestamp_ns = static_cast<uint64_t>(now.ns);
+  if (qp.receive_queue) {
+    qp.receive_queue->ring().completes();
+    completion.polled = &qp.receive_queue->ring().polled();
+  }
   taken.taken = false;
   if (complete(taken.cq, completion, solicited)) return true;
   if (qp.current() != QpState::error) cq_failed = true;
@@ -154,6 +158,8 @@ void Core::complete_head(Qp& qp, WcStatus status, VendorError reason, Time now) 
   completion.timestamp_ns = static_cast<uint64_t>(now.ns);
   qp.send_queue.ring().retire_to(++qp.req.head);
   if (silent) return;
+  qp.send_queue.ring().completes();
+  completion.polled = &qp.send_queue.ring().polled();
   if (!complete(qp.config.send_cq, completion, false) && qp.current() != QpState::error) cq_failed = true;
 }
 
@@ -205,7 +211,10 @@ void Core::set_state(Qp& qp, QpState state, StateReason reason, Time now) {
     responder::stop(*this, qp);
     leave_lists(qp);
     qp.retransmit_at = qp.rnr_at = qp.ack_at = qp.pace_until = kNever;
-    if (qp.has_requester()) qp.send_queue.ring().retire_to(qp.send_queue.ring().tail());
+    for (CompletionQueue* cq : {qp.config.send_cq, qp.config.recv_cq}) {
+      if (cq != nullptr) cq->purge(qp.config.qpn.value());
+    }
+    if (qp.has_requester()) qp.send_queue.ring().drop_all();
     if (qp.receive_queue) qp.receive_queue->drop_all();
     qp.req = {};
     qp.req.head = qp.req.cursor = qp.req.begun = qp.send_queue.ring().tail();

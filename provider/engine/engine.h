@@ -98,6 +98,8 @@ class Engine {
   int destroy_srq(SharedReceiveQueue* srq);
   int create_qp(const QpConfig& config, QueuePair*& out);
   // All or nothing: EINVAL leaves every attribute as it was (table of IBA 11.2.5.2 / ibv_modify_qp(3)).
+  // To RESET its completions that wait go too, so it needs the consumer locks of both CQs; so does
+  // destroy_qp.
   int modify_qp(Time now, QueuePair* qp, const QpAttributes& attributes, uint32_t mask);
   void query_qp(const QueuePair* qp, QpAttributes& out, bool& sq_draining) const;
   int destroy_qp(Time now, QueuePair* qp);  // EBUSY while attached to a multicast group

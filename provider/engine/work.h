@@ -2,6 +2,7 @@
 // Work requests and completions as the engine sees them: verbs' structures without libibverbs' types.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -132,6 +133,9 @@ struct Completion {
   uint32_t src_qp = 0;
   uint32_t srq_number = 0;    // XRC receives
   uint64_t timestamp_ns = 0;  // the `now` of the input that caused it
+  // Counts the completions of its queue that were polled, or nullptr: a request takes its place in the queue
+  // until then.
+  std::atomic<uint32_t>* polled = nullptr;
 };
 
 // Access rights; numbers equal enum ibv_access_flags.

@@ -3,6 +3,7 @@
 // creation.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -97,8 +98,14 @@ class SlotRing {
   SlotRing(uint32_t capacity, size_t slot_bytes);
 
   // ---- producer ---------------------------------------------------------------------------------
+  // A request that has completed takes its place until the program has polled that: who posts until the queue
+  // is full does not overrun a completion queue of the same size, as with other devices. Read in this order,
+  // a request that completes meanwhile may be missed, and is never counted twice.
   bool full() const {
-    return tail_.load(std::memory_order_relaxed) - head_.load(std::memory_order_acquire) >= capacity_;
+    const uint32_t completed = completed_.load(std::memory_order_acquire);
+    const uint32_t open = tail_.load(std::memory_order_relaxed) - head_.load(std::memory_order_acquire);
+    const auto unpolled = static_cast<int32_t>(completed - polled_.load(std::memory_order_acquire));
+    return open + static_cast<uint32_t>(std::max(unpolled, 0)) >= capacity_;
   }
   void* next_slot() const { return slot(tail_.load(std::memory_order_relaxed)); }
   // Sequentially consistent: a poster that then reads the QP's state, and a lane that sets the state and then
@@ -110,6 +117,16 @@ class SlotRing {
   uint32_t tail() const { return tail_.load(std::memory_order_seq_cst); }
   // The slots before `head` are the producer's again.
   void retire_to(uint32_t head) { head_.store(head, std::memory_order_release); }
+  // One of those has a completion, which counts itself in polled().
+  void completes() {
+    completed_.store(completed_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
+  std::atomic<uint32_t>& polled() { return polled_; }
+  // All of them are the producer's again; completions that are left have been taken away.
+  void drop_all() {
+    retire_to(tail());
+    polled_.store(completed_.load(std::memory_order_relaxed), std::memory_order_release);
+  }
   void* slot(uint32_t index) const { return memory_.get() + static_cast<size_t>(index & mask_) * stride_; }
 
   uint32_t capacity() const { return capacity_; }
@@ -124,6 +141,8 @@ class SlotRing {
   std::unique_ptr<std::byte[], Free> memory_;
   alignas(64) std::atomic<uint32_t> tail_{0};
   alignas(64) std::atomic<uint32_t> head_{0};
+  std::atomic<uint32_t> completed_{0};
+  alignas(64) std::atomic<uint32_t> polled_{0};
 };
 
 class SendQueue {
@@ -146,7 +165,8 @@ class ReceiveQueue {
   uint32_t waiting() const { return ring_.tail() - ring_.head(); }
   const RecvWqe& front() const { return *static_cast<const RecvWqe*>(ring_.slot(ring_.head())); }
   void pop() { ring_.retire_to(ring_.head() + 1); }
-  void drop_all() { ring_.retire_to(ring_.tail()); }
+  void drop_all() { ring_.drop_all(); }
+  SlotRing& ring() { return ring_; }
 
  private:
   SlotRing ring_;

@@ -242,13 +242,8 @@ namespace {
 // Its completions leave the queues with it; a poller stays out meanwhile.
 int destroy_in_engine(QueuePair& qp) {
   const CqPairGuard guard(qp.send_cq(), qp.recv_cq());
-  const uint32_t qpn = qp.base.qp_num;
-  return qp.owner->data().control([&](engine::Engine& engine, engine::Time now) {
-    if (int failed = engine.destroy_qp(now, qp.queue); failed != 0) return failed;
-    if (qp.send_cq() != nullptr) qp.send_cq()->ring->purge(qpn);
-    if (qp.recv_cq() != nullptr && qp.recv_cq() != qp.send_cq()) qp.recv_cq()->ring->purge(qpn);
-    return 0;
-  });
+  return qp.owner->data().control(
+      [&](engine::Engine& engine, engine::Time now) { return engine.destroy_qp(now, qp.queue); });
 }
 
 }  // namespace

@@ -104,11 +104,7 @@ int modify_in_engine(QueuePair& qp, const engine::QpAttributes& attributes, uint
   CompletionQueue* const recv_cq = to_reset ? qp.recv_cq() : nullptr;
   const CqPairGuard guard(send_cq, recv_cq);
   return qp.owner->data().control([&](engine::Engine& engine, engine::Time now) {
-    const int error = engine.modify_qp(now, qp.queue, attributes, mask);
-    if (error != 0) return error;
-    if (send_cq != nullptr) send_cq->ring->purge(qp.base.qp_num);
-    if (recv_cq != nullptr && recv_cq != send_cq) recv_cq->ring->purge(qp.base.qp_num);
-    return 0;
+    return engine.modify_qp(now, qp.queue, attributes, mask);
   });
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 // ibv_post_send(3), ibv_post_recv(3): what is refused, with which error, and what bad_wr says.
+#include <unistd.h>
+
 #include "tests/verbs/conformance/pair.h"
 
 namespace conformance {
@@ -54,6 +56,37 @@ TEST_F(Posting, a_full_queue_says_so_at_its_limit) {
   ASSERT_EQ(ibv_query_qp(made.get(), &a, IBV_QP_CAP, &init), 0);
   for (uint32_t i = 0; i < a.cap.max_recv_wr; ++i) ASSERT_EQ(post_recv(made.get(), sge(0, 8)), 0) << i;
   EXPECT_EQ(post_recv(made.get(), sge(0, 8)), ENOMEM);
+}
+
+// C14. Who posts until the queue is full, and polls elsewhere, never overruns a completion queue of that
+// size.
+TEST_F(Posting, a_request_takes_its_place_until_it_is_polled) {
+  Qp made = qp(IBV_QPT_RC, queue.get()), peer = qp(IBV_QPT_RC, queue.get());
+  connect(made.get(), peer.get());
+  ibv_qp_attr attributes{};
+  ibv_qp_init_attr init{};
+  ASSERT_EQ(ibv_query_qp(made.get(), &attributes, IBV_QP_CAP, &init), 0);
+  ibv_sge list = sge(0, 8);
+  ibv_send_wr wr = send_wr(IBV_WR_RDMA_WRITE, &list);
+  wr.wr.rdma = {reinterpret_cast<uintptr_t>(&buffer[64]), mr->rkey};
+  const auto post_until_full = [&](uint32_t at_most) {
+    uint32_t taken = 0;
+    for (int quiet = 0; quiet < 50 && taken <= at_most; ++quiet) {
+      while (post(made.get(), wr) == 0) ++taken, quiet = 0;
+      usleep(1000);  // what was posted completes meanwhile
+    }
+    return taken;
+  };
+  EXPECT_EQ(post_until_full(init.cap.max_send_wr), init.cap.max_send_wr);
+  await(queue.get(), 3);
+  EXPECT_EQ(post_until_full(3), 3u);
+  await(queue.get(), static_cast<int>(init.cap.max_send_wr));
+  wr.send_flags = 0;  // nothing to poll: the place is free when it is done
+  for (uint32_t i = 0; i < 3 * init.cap.max_send_wr; ++i) {
+    int error = ENOMEM;
+    for (int tries = 0; tries < 20'000 && (error = post(made.get(), wr)) == ENOMEM; ++tries) usleep(100);
+    ASSERT_EQ(error, 0) << i;
+  }
 }
 
 TEST_F(Posting, opcodes_that_the_type_has_not_are_refused) {
