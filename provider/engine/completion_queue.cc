@@ -62,7 +62,7 @@ bool CompletionQueue::push(const Completion& completion, bool solicited, bool& n
   if (overrun_) return false;
   ring.at(tail) = completion;
   // Sequentially consistent on both sides: either the consumer, having armed, finds this entry, or we find it
-  // armed (C65).
+  // armed.
   ring.tail.store(tail + 1, std::memory_order_seq_cst);
   const uint32_t armed = armed_.load(std::memory_order_seq_cst);
   if (armed == kNotArmed ||

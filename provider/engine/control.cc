@@ -116,7 +116,7 @@ static bool config_is_legal(const QpConfig& config, const EngineConfig& engine) 
   if (!receives) return config.srq == nullptr;
   if (config.recv_cq == nullptr) return false;
   if (config.srq != nullptr)
-    return config.type != QpType::uc && !config.srq->impl().config.xrc;  // C80: caps are ignored
+    return config.type != QpType::uc && !config.srq->impl().config.xrc;  // the caps are ignored
   return caps.max_recv_wr <= kMaxQueueDepth && caps.max_recv_sge <= kMaxSge;
 }
 

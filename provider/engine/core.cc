@@ -77,7 +77,7 @@ void Core::tell_state(Qp& qp) {
 }
 
 void Core::raise_srq_limit(SharedReceiveQueue::Impl& srq) {
-  srq.limit.store(0, std::memory_order_relaxed);  // one shot (C79)
+  srq.limit.store(0, std::memory_order_relaxed);  // one shot
   if (srq.limit_pending) return;
   srq.limit_pending = true;
   events.push(

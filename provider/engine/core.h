@@ -109,7 +109,7 @@ struct Core {
 enum class CopyResult : uint8_t { ok, bad_key, fault, too_long };
 
 // Writes `bytes` at `offset` of the receive. Checks each key at the moment of the access, so that a region
-// deregistered meanwhile is not touched (C89).
+// deregistered meanwhile is not touched.
 CopyResult scatter(Core& core, uint32_t pd, const SgEntry* sges, uint32_t num_sge, uint64_t offset,
                    const std::byte* data, size_t bytes);
 

@@ -55,7 +55,7 @@ bool receives(QpState state) {
   return state == QpState::rtr || state == QpState::rts || state == QpState::sqd || state == QpState::sqe;
 }
 
-// The IP header where verbs expect the GRH: 40 bytes, of which IPv4 uses the last 20 (annex A17.4.5.2, C100).
+// The IP header where verbs expect the GRH: 40 bytes, of which IPv4 uses the last 20 (annex A17.4.5.2).
 CopyResult write_grh(Core& core, const TakenReceive& taken, size_t packet_bytes, const RxMeta& meta) {
   constexpr size_t kUdpAndIcrc = wire::kUdpBytes + wire::kIcrcBytes;
   std::array<std::byte, wire::kGrhBytes> area{};
@@ -76,7 +76,7 @@ void deliver(Core& core, Qp& qp, Time now, const wire::Packet& packet, size_t pa
   TakenReceive& taken = qp.resp.receive;
   if (!taken.taken && !core.take_receive(qp, srq)) return core.drop(PacketDrop::no_receive);
   const size_t bytes = wire::kGrhBytes + packet.payload.size();
-  // The receive stays for the next datagram: the sender's mistake costs the sender's message (C34).
+  // The receive stays for the next datagram: the sender's mistake costs the sender's message.
   if (bytes > taken.bytes) return core.drop(PacketDrop::receive_too_small);
   CopyResult copied = write_grh(core, taken, packet_bytes, meta);
   if (copied == CopyResult::ok && !packet.payload.empty()) {

@@ -20,7 +20,7 @@ bool states_take_requests(QpState state) {
   return state == QpState::rtr || state == QpState::rts || state == QpState::sqd || state == QpState::sqe;
 }
 
-// Connected services take packets of their peer only (C167).
+// Connected services take packets of their peer only.
 bool is_from_peer(const Qp& qp, const RxMeta& meta) {
   if (qp.attributes.peer.is_zero()) return true;
   return meta.source == qp.attributes.peer && meta.destination == qp.attributes.local;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 // Memory regions and windows by key. A key is index(24) | variant(8): the index finds the entry, the whole
-// key must match, so a key that was given out again does not open the new owner's memory (C92).
+// key must match, so a key that was given out again does not open the new owner's memory.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace uroce::engine {
 
-// In the order in which they are found (IBA 9.7.4.1.5, C32): key, domain, right, bounds.
+// In the order in which they are found (IBA 9.7.4.1.5): key, domain, right, bounds.
 enum class KeyCheck : uint8_t { ok, bad_key, wrong_domain, no_right, out_of_bounds };
 
 // Where a checked range lies in our address space.

@@ -147,7 +147,7 @@ struct ResponderState {
   bool due_now = false;  // else at ack_at
   uint8_t nak_value = 0;
   wire::Psn nak_psn;
-  wire::Psn plain_psn;          // last PSN that a plain acknowledgement may name (C02)
+  wire::Psn plain_psn;          // last PSN that a plain acknowledgement may name
   bool unacknowledged = false;  // requests executed since the last acknowledgement
   bool nak_sent = false;        // for this gap; also while the requester waits after an RNR NAK
   bool rnr_sent = false;

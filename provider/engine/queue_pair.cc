@@ -42,7 +42,7 @@ bool is_atomic(WrOpcode opcode) {
   return opcode == WrOpcode::compare_swap || opcode == WrOpcode::fetch_add;
 }
 
-// Bytes of the message, in 64 bits: a sum just above 4 GiB must not look small (C56).
+// Bytes of the message, in 64 bits: a sum just above 4 GiB must not look small.
 uint64_t message_bytes(const SendRequest& request) {
   uint64_t bytes = 0;
   if (request.flags.inline_data) {
@@ -95,7 +95,7 @@ void fill(const SendRequest& request, uint64_t bytes, bool with_list, SendWqe& w
     }
   } else if (with_list) {
     for (const SgEntry& sge : request.sges) {
-      if (sge.length != 0) wqe.sges()[wqe.num_sge++] = sge;  // an empty one needs no key (C17)
+      if (sge.length != 0) wqe.sges()[wqe.num_sge++] = sge;  // an empty one needs no key
     }
   }
 }

@@ -137,7 +137,7 @@ void on_atomic_response(Core& core, Qp& qp, Time now, const wire::Packet& packet
   if (wqe->opcode != WrOpcode::compare_swap && wqe->opcode != WrOpcode::fetch_add) {
     return core.drop(PacketDrop::ghost_acknowledge);
   }
-  std::byte original[8];  // host order in the program's memory (C97)
+  std::byte original[8];  // host order in the program's memory
   std::memcpy(original, &packet.atomic_original, sizeof original);
   const CopyResult copied =
       scatter(core, qp.config.pd, wqe->sges(), wqe->num_sge, 0, original, sizeof original);
@@ -219,7 +219,7 @@ void retire(Core& core, Qp& qp, Time now) {
 void on_response(Core& core, Qp& qp, Time now, const wire::Packet& packet) {
   const wire::Psn psn = packet.bth.psn;
   const RequesterState& req = qp.req;
-  if (!psn.before(req.next_psn)) return core.drop(PacketDrop::ghost_acknowledge);  // never sent (C05)
+  if (!psn.before(req.next_psn)) return core.drop(PacketDrop::ghost_acknowledge);  // never sent
   if (psn.before(req.una)) return core.drop(PacketDrop::duplicate);
   const wire::OpcodeInfo& info = packet.info();
   if (info.has(wire::OpcodeInfo::atomic)) return on_atomic_response(core, qp, now, packet);

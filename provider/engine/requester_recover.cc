@@ -57,7 +57,7 @@ void check_drained(Core& core, Qp& qp) {
 void arm_retransmission(Core& core, Qp& qp, Time now) {
   RequesterState& req = qp.req;
   qp.retransmit_at = kNever;
-  // timeout 0: no timer at all (C25); a loss is repaired by what else the peer says.
+  // timeout 0: no timer at all; a loss is repaired by what else the peer says.
   if (qp.attributes.timeout == 0 || !qp.reliable() || !outstanding(req) || req.rnr_waiting) return;
   // Several probes for every IB timeout: a peer that wakes up late is asked before it is given up.
   const int64_t longest = std::min(kMaxRetransmissionNs, ib_timeout_ns(core, qp) / 4);

@@ -24,7 +24,7 @@ bool takes_resource(const wire::Packet& packet) {
   return (packet.info().flags & kResourceOpcode) != 0 || is_atomic_write(packet);
 }
 
-// The QP's own rights; a missing one makes the request invalid, not an access error (IBA 9.7.4.1.6, C31).
+// The QP's own rights; a missing one makes the request invalid, not an access error (IBA 9.7.4.1.6).
 bool qp_permits(const Qp& qp, const wire::Packet& packet) {
   const uint32_t flags = qp.attributes.access_flags;
   const OpcodeInfo& info = packet.info();
@@ -212,7 +212,7 @@ void refuse(Core& core, Qp& qp, Time now, wire::NakCode code, wire::Psn psn) {
   resp.nak_psn = psn;
   resp.message = ResponderState::Message::none;
   core.answers.push_back(qp);
-  // A receive that broke tells the program by its completion; else there is an event (IBA 11.6.3, C35).
+  // A receive that broke tells the program by its completion; else there is an event (IBA 11.6.3).
   uint32_t event = Core::kNoEvent;
   if (!resp.receive_failed) {
     switch (code) {

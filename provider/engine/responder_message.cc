@@ -48,7 +48,7 @@ Outcome take_write(Core& core, Qp& qp, const wire::Packet& packet) {
     return Outcome::invalid_request;
   }
   if (bytes == 0) return Outcome::ok;
-  // Again for every packet: the region may have been deregistered in between (C89).
+  // Again for every packet: the region may have been deregistered in between.
   MappedRange range;
   if (core.regions.check_remote(resp.write_rkey, qp.target_domain(), qp.config.qpn, Access::remote_write,
                                 resp.write_va, bytes, range) != KeyCheck::ok) {
@@ -93,7 +93,7 @@ Outcome begin_write(Core& core, Qp& qp, const wire::Packet& packet) {
   const wire::Reth& reth = packet.reth;
   if (reth.length > kMaxMessage) return Outcome::invalid_request;
   // The whole range at once, so that a message that cannot end does not begin. Nothing is checked for no
-  // bytes (C17).
+  // bytes.
   if (reth.length != 0) {
     MappedRange range;
     if (core.regions.check_remote(reth.rkey, qp.target_domain(), qp.config.qpn, Access::remote_write, reth.va,
@@ -137,7 +137,7 @@ Outcome finish_message(Core& core, Qp& qp, Time now, const wire::Packet& packet)
     completion.imm_or_rkey = packet.invalidate_rkey;
   }
   ++core.counters.rdma_recvs;
-  // The completion queue overran: the data must not be acknowledged as if somebody had got it (C08).
+  // The completion queue overran: the data must not be acknowledged as if somebody had got it.
   return core.complete_receive(qp, now, completion, packet.bth.solicited) ? Outcome::ok : Outcome::operation;
 }
 

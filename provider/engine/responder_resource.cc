@@ -220,7 +220,7 @@ bool pace(Core& core, Qp& qp, Time now, const ResponderResource& resource) {
 
 Outcome accept_resource(Core& core, Qp& qp, const wire::Packet& packet) {
   ResponderState& resp = qp.resp;
-  // No resources, or more requests at once than were agreed (IBA 9.7.4.1.5, C40).
+  // No resources, or more requests at once than were agreed (IBA 9.7.4.1.5).
   if (resp.resource_count == 0) return Outcome::invalid_request;
   ResponderResource& oldest = at(resp, resp.newest - resp.resource_count);
   if (oldest.active) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 // UC responder (IBA 9.8.2): no answers. A message with a hole is dropped whole and its receive waits for the
-// next one (C20).
+// next one.
 #include "provider/engine/responder.h"
 
 namespace uroce::engine::responder {

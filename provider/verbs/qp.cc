@@ -59,7 +59,7 @@ bool has(const ibv_qp_init_attr_ex& wanted, uint32_t bit) {
   return (wanted.comp_mask & bit) != 0;
 }
 
-// The parts are there and the limits kept; capabilities that the type does not use are cleared (C80).
+// The parts are there and the limits kept; capabilities that the type does not use are cleared.
 int check(const TypeRule& rule, ibv_qp_init_attr_ex& wanted) {
   if (rule.pd && (!has(wanted, IBV_QP_INIT_ATTR_PD) || wanted.pd == nullptr)) return EINVAL;
   if (rule.xrcd && (!has(wanted, IBV_QP_INIT_ATTR_XRCD) || wanted.xrcd == nullptr)) return EINVAL;
@@ -140,7 +140,7 @@ int create_in_engine(QueuePair& qp) {
       [&](engine::Engine& engine, engine::Time) { return engine.create_qp(config, qp.queue); });
 }
 
-// Command, then engine; a failure at any point leaves nothing behind (C52).
+// Command, then engine; a failure at any point leaves nothing behind.
 QueuePair* create(Context& context, ibv_qp_init_attr_ex& wanted) {
   constexpr uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
                              IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;

@@ -97,7 +97,7 @@ int modify_command(QueuePair& qp, const ibv_qp_attr& from, uint32_t mask) {
   return call(qp.owner->port(), IB_USER_VERBS_CMD_MODIFY_QP, request);
 }
 
-// The engine's part. To RESET the completions that wait go too (C44), so the pollers stay out.
+// The engine's part. To RESET the completions that wait go too, so the pollers stay out.
 int modify_in_engine(QueuePair& qp, const engine::QpAttributes& attributes, uint32_t mask) {
   const bool to_reset = (mask & QpMask::state) != 0 && attributes.state == engine::QpState::reset;
   CompletionQueue* const send_cq = to_reset ? qp.send_cq() : nullptr;
@@ -108,7 +108,7 @@ int modify_in_engine(QueuePair& qp, const engine::QpAttributes& attributes, uint
   });
 }
 
-// A path MTU that the port cannot carry would never arrive (C145).
+// A path MTU that the port cannot carry would never arrive.
 bool exceeds_port(Context& context, const ibv_qp_attr& from, uint32_t mask) {
   if ((mask & QpMask::path_mtu) == 0) return false;
   uroce_device_page page;

@@ -182,7 +182,7 @@ std::string Simulation::verdict() {
     values[i % 2].insert(values[i % 2].end(), flow.shared_values().begin(), flow.shared_values().end());
   }
   if (!wrong.empty()) return wrong;
-  // All flows of one direction counted in one word: each value was seen once (C22).
+  // All flows of one direction counted in one word: each value was seen once.
   for (auto& seen : values) {
     std::sort(seen.begin(), seen.end());
     for (size_t i = 0; i < seen.size(); ++i) {

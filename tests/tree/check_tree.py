@@ -128,6 +128,8 @@ def paths():
             continue
         for match in re.finditer(r"/(?:home|root|work)/[a-z]", text(path)):
             yield f"{path}: names a path of one machine: {match.group(0)}"
+        for match in re.finditer(r"(?<![\w.])C\d{2,3}\b", text(path)):
+            yield f"{path}: names {match.group(0)}, a number of a list that is not in the tree"
 
 
 def file_sizes():

@@ -78,7 +78,7 @@ class Errors : public Pair {
   Mr far;
 };
 
-// C31: the queue pair's rights answer otherwise than the region's.
+// The queue pair's rights answer otherwise than the region's.
 TEST_F(Errors, rights_of_the_queue_pair_and_of_the_region) {
   static constexpr ibv_wr_opcode kOneSided[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ,
                                                 IBV_WR_ATOMIC_FETCH_AND_ADD};
@@ -114,7 +114,6 @@ TEST_F(Errors, an_atomic_needs_an_aligned_word) {
             IBV_WC_REM_INV_REQ_ERR);
 }
 
-// C34.
 TEST_F(Errors, a_receive_that_is_too_small) {
   connect_with(as_it_is);
   ASSERT_EQ(post_recv(passive.get(), sge(1000, 64), 44), 0);
@@ -128,7 +127,6 @@ TEST_F(Errors, a_receive_that_is_too_small) {
   EXPECT_EQ(state_of(passive.get()), IBV_QPS_ERR);
 }
 
-// C23, C26.
 TEST_F(Errors, nobody_receives) {
   connect_with([](ibv_qp_attr& a) { a.rnr_retry = 0; });
   ibv_sge list = sge(0, 8);
@@ -155,7 +153,6 @@ TEST_F(Errors, the_peer_is_gone) {
   EXPECT_EQ(done[1].status, IBV_WC_WR_FLUSH_ERR);
 }
 
-// C40.
 TEST_F(Errors, a_depth_of_zero_admits_no_read) {
   ibv_sge list = sge(0, 8);
   connect_with(as_it_is, [](ibv_qp_attr& a) { a.max_dest_rd_atomic = 0; });
@@ -166,7 +163,7 @@ TEST_F(Errors, a_depth_of_zero_admits_no_read) {
   }
 }
 
-// C17, C62: nothing is looked at that is not used.
+// Nothing is looked at that is not used.
 TEST_F(Errors, messages_of_no_bytes_need_no_keys) {
   connect_with(as_it_is);
   ibv_recv_wr nothing{};
@@ -195,7 +192,7 @@ TEST_F(Errors, messages_of_no_bytes_need_no_keys) {
   EXPECT_EQ(outcome(send_wr(IBV_WR_SEND, &one)), IBV_WC_REM_INV_REQ_ERR);
 }
 
-// C41: what was posted before and after, in the order of each queue, marked or not.
+// What was posted before and after, in the order of each queue, marked or not.
 TEST_F(Errors, everything_posted_is_flushed_in_order) {
   connect_with(as_it_is);
   ibv_qp_attr error{};
@@ -233,7 +230,6 @@ TEST_F(Errors, a_queue_pair_with_a_shared_queue_tells_its_last_receive) {
   active.reset(), passive.reset();
 }
 
-// C50.
 TEST_F(Errors, while_the_send_queue_drains_new_requests_wait) {
   connect_with(as_it_is);
   ibv_qp_attr a{};
@@ -249,7 +245,7 @@ TEST_F(Errors, while_the_send_queue_drains_new_requests_wait) {
   EXPECT_EQ(await(queue.get(), 1).front().status, IBV_WC_SUCCESS);
 }
 
-// C32: the domain comes before the bounds.
+// The domain comes before the bounds.
 TEST_F(Errors, a_key_of_another_domain) {
   other_domain.reset(ibv_alloc_pd(context));
   far.reset(ibv_reg_mr(other_domain.get(), buffer.data(), buffer.size(), kAllAccess));

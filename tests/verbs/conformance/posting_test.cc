@@ -58,7 +58,7 @@ TEST_F(Posting, a_full_queue_says_so_at_its_limit) {
   EXPECT_EQ(post_recv(made.get(), sge(0, 8)), ENOMEM);
 }
 
-// C14. Who posts until the queue is full, and polls elsewhere, never overruns a completion queue of that
+// Who posts until the queue is full, and polls elsewhere, never overruns a completion queue of that
 // size.
 TEST_F(Posting, a_request_takes_its_place_until_it_is_polled) {
   Qp made = qp(IBV_QPT_RC, queue.get()), peer = qp(IBV_QPT_RC, queue.get());
