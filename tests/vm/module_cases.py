@@ -324,7 +324,7 @@ def rdma_link_add_is_enough(w):
         sh("ip", "link", "del", "d9")
         wait_until(lambda: code("rmmod", "uroce")[0] == 0, "nobody holds the module")
         sh("modprobe", "uroce")
-        wait_until(lambda: code("rmmod", "uroce")[0] != 0, "somebody holds the module")
+        wait_until(lambda: int(open("/sys/module/uroce/refcnt", encoding="utf-8").read()) > 0, "somebody holds the module")
         machine.sh("systemctl", "stop", "uroced")
         sh("rmmod", "uroce")
     sh("insmod", MODULE)
@@ -383,5 +383,7 @@ CASES = [what_rdma_and_devinfo_say, rc_ipv4, rc_ipv6, rc_events, uc_ipv4, ud_ipv
          perftest("ib_atomic_bw", "-n", 50), resources_of_a_running_program, rping_ipv4, rping_ipv6, ucmatose, udaddy, rping_over_a_vlan,
          what_uroce_status_says, what_uroce_doctor_says, management_datagrams, the_stand_in_makes_no_link_beside_it,
          after_setuid_and_in_a_child, link_del_under_a_program, netdev_down_and_up, mtu_is_followed, netdev_in_another_namespace,
-         killed_daemon, killed_worker, slots_come_back, unload_under_programs, module_loaded_under_a_daemon, rdma_link_add_is_enough,
+         killed_daemon, killed_worker, slots_come_back, unload_under_programs, module_loaded_under_a_daemon,
          exclusive_namespaces, hostile_channel, every_slot, hostile_kicks]
+# When named only: systemd as the second init of a guest does not always come up, and not every machine has it.
+BY_HAND = [rdma_link_add_is_enough]

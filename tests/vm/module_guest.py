@@ -33,6 +33,7 @@ def main():
     names = sys.argv[1:]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     cases = [case for case in module_cases.CASES if not names or case.__name__ in names]
+    cases += [case for case in module_cases.BY_HAND if case.__name__ in names]
     with World() as w:
         passed = [one(w, case) for case in cases]
     print(f"{sum(passed)} passed, {len(passed) - sum(passed)} failed", flush=True)

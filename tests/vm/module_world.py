@@ -194,6 +194,8 @@ class World:
             if process not in daemons:
                 process.kill()
         self.processes = [process for process in self.processes if process in daemons and process.running()]
+        if not os.path.exists("/sys/module/uroce"):
+            sh("insmod", MODULE)
         for host in self.hosts:
             host.sh("ip", "link", "set", host.netdev, "up")
             if not host.daemon.running():
