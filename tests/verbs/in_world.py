@@ -46,12 +46,34 @@ def copy_suite(to):
             os.remove(file)
 
 
+class HugePages:
+    """Some for the suite's tests of on-demand paging, where root may have them."""
+    PATH = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
+
+    def __enter__(self):
+        try:
+            with open(self.PATH, encoding="ascii") as file:
+                self.before = int(file.read())
+            self._set(self.before + 32)
+        except OSError as problem:
+            self.before = None
+            print(f"no huge pages: {problem}")
+
+    def __exit__(self, *_):
+        if self.before is not None:
+            self._set(self.before)
+
+    def _set(self, count):
+        with open(self.PATH, "w", encoding="ascii") as file:
+            file.write(str(count))
+
+
 def pyverbs():
     from run import Skip
     from world import World, expect
     if not os.path.isdir(SUITE):
         raise Skip(f"no {SUITE} (package python3-pyverbs)")
-    with tempfile.TemporaryDirectory() as directory, World() as w:
+    with tempfile.TemporaryDirectory() as directory, HugePages(), World() as w:
         suite = os.path.join(directory, "tests")
         copy_suite(suite)
         gid = w.a.gid_index("10.77.0.1")
