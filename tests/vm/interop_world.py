@@ -15,6 +15,7 @@ from world import BUILD, Host, Failure, World, expect, join, sh, wait_until  # n
 
 MODULE = os.environ.get("UROCE_MODULE")
 UROCED = os.path.join(BUILD, "tools/uroced/uroced")
+CONFORMANCE = os.path.join(BUILD, "tests/verbs/conformance/verbs_conformance")
 VALIDATE = os.path.join(BUILD, "tests/system/programs/odd_validate")
 RXE_COUNTERS = "/sys/class/infiniband/rxe0/ports/1/hw_counters"
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """Stock programs between the kernel's rxe and uroce. Every case is done with the server on each side in turn."""
-from interop_world import VALIDATE, expect
+from interop_world import CONFORMANCE, VALIDATE, expect
 
 FAMILIES = ("ipv4", "ipv6")
 
@@ -135,10 +135,17 @@ def connect_under_loss(w):
             w.by_address(server, ("ucmatose", "-c", "10", "-b", a), client, ("ucmatose", "-c", "10", "-s", a), timeout=150)
 
 
+def dma_buf(w):
+    """Here because vgem, which makes them, is a module."""
+    w.ur.sh("modprobe", "vgem")
+    done = w.ur.run(CONFORMANCE, "--gtest_filter=*dma_buf*", timeout=60).ok()
+    done.has(r"PASSED.*1 test").lacks("SKIPPED")
+
+
 # Here rxe may refuse what still comes for a QP that has failed or is gone.
 LEAVES_A_QP_IN_ERROR = {killed_peer}
 CASES = [rc_ipv4, rc_ipv6, uc_ipv4, uc_ipv6, ud_ipv4, ud_ipv6, rc_events, srq, rc_every_mtu, uc_every_mtu, ud_largest,
          send_bw_all, write_bw_all, read_bw_all, send_lat_one_byte, write_lat_one_byte, read_lat_one_byte, fetch_and_add, compare_and_swap,
          bidirectional, many_qps, every_byte_ipv4, every_byte_ipv6,
          rping, ucmatose, udaddy, cmtime, nobody_listens, killed_peer,
-         loss_a_tenth_of_a_percent, loss_two_percent, reorder, duplicate, connect_under_loss]
+         loss_a_tenth_of_a_percent, loss_two_percent, reorder, duplicate, connect_under_loss, dma_buf]
