@@ -132,6 +132,29 @@ TEST_F(Limits, programs_may_know_a_shorter_or_a_longer_device_structure) {
   EXPECT_NE(ibv_query_device_ex(context, &input, &longer.known), 0);
 }
 
+TEST_F(Limits, as_many_queue_pairs_and_domains_as_announced) {
+  const Cq of_all = cq();
+  ibv_qp_init_attr init = init_attributes(IBV_QPT_RC, of_all.get());
+  init.cap = {1, 1, 1, 1, 0};
+  std::vector<Qp> queue_pairs;
+  for (int i = 0; i < limits.max_qp; ++i) {
+    queue_pairs.emplace_back(ibv_create_qp(pd.get(), &init));
+    ASSERT_NE(queue_pairs.back(), nullptr) << i << " of " << limits.max_qp << ": errno " << errno;
+  }
+  EXPECT_EQ(ibv_create_qp(pd.get(), &init), nullptr);
+  EXPECT_EQ(errno, ENOMEM);
+  queue_pairs.pop_back();
+  queue_pairs.emplace_back(ibv_create_qp(pd.get(), &init));
+  EXPECT_NE(queue_pairs.back(), nullptr) << "one has gone";
+  std::vector<Pd> domains;
+  for (int i = 1; i < limits.max_pd; ++i) {  // the fixture has one
+    domains.emplace_back(ibv_alloc_pd(context));
+    ASSERT_NE(domains.back(), nullptr) << i << " of " << limits.max_pd << ": errno " << errno;
+  }
+  EXPECT_EQ(ibv_alloc_pd(context), nullptr);
+  EXPECT_EQ(errno, ENOMEM);
+}
+
 TEST_F(Limits, what_is_not_there_says_so) {
   const auto unsupported = [](const void* made) { return made == nullptr && errno == EOPNOTSUPP; };
   const Cq of_it = cq();

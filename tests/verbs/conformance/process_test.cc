@@ -41,6 +41,19 @@ TEST_F(Fork, every_verb_on_the_parents_objects_is_an_error) {
   }));
 }
 
+// Nothing is pinned, so there is nothing to keep from the child (ibv_is_fork_initialized(3)).
+TEST_F(Fork, protection_is_not_needed) {
+  EXPECT_EQ(ibv_is_fork_initialized(), IBV_FORK_UNNEEDED);
+  std::vector<char> half_a_page(2048, 'p');
+  const Mr registered = region(half_a_page);
+  ASSERT_NE(registered, nullptr);
+  EXPECT_TRUE(in_child([&] {
+    half_a_page[0] = 'c';
+    return half_a_page[2047] == 'p';
+  }));
+  EXPECT_EQ(half_a_page[0], 'p');
+}
+
 TEST_F(Fork, the_parent_goes_on) {
   EXPECT_TRUE(in_child([&] {
     ibv_close_device(context);
