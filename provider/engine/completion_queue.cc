@@ -101,11 +101,12 @@ uint32_t CompletionQueue::poll(uint32_t n, Completion* out) {
     }
     return taken;
   }
+  for (uint32_t i = 0; i < take; ++i) out[i] = ring.at(head + i);
+  ring.head.store(head + take, std::memory_order_release);
+  // In this order: what is posted into a place that this frees finds room here when it completes.
   for (uint32_t i = 0; i < take; ++i) {
-    out[i] = ring.at(head + i);
     if (out[i].polled != nullptr) count_polled(*out[i].polled);
   }
-  ring.head.store(head + take, std::memory_order_release);
   return take;
 }
 

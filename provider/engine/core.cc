@@ -103,6 +103,7 @@ bool Core::take_receive(Qp& qp, SharedReceiveQueue::Impl* srq) {
   taken.srq_number = xrc ? srq->config.srq_number : 0;
   queue.pop();
   if (srq != nullptr) {
+    queue.free_without_completion();  // its completions are in as many queues as it has users
     const uint32_t limit = srq->limit.load(std::memory_order_relaxed);
     if (limit != 0 && queue.waiting() < limit) raise_srq_limit(*srq);
   }
@@ -116,10 +117,7 @@ bool Core::complete_receive(Qp& qp, Time now, const Completion& fields, bool sol
   completion.qp_num = qp.config.qpn.value();
   completion.srq_number = taken.srq_number;
   completion.timestamp_ns = static_cast<uint64_t>(now.ns);
-  if (qp.receive_queue) {
-    qp.receive_queue->ring().completes();
-    completion.polled = &qp.receive_queue->ring().polled();
-  }
+  if (qp.receive_queue) completion.polled = &qp.receive_queue->polled();
   taken.taken = false;
   if (complete(taken.cq, completion, solicited)) return true;
   if (qp.current() != QpState::error) cq_failed = true;
@@ -157,8 +155,7 @@ void Core::complete_head(Qp& qp, WcStatus status, VendorError reason, Time now) 
   completion.qp_num = qp.config.qpn.value();
   completion.timestamp_ns = static_cast<uint64_t>(now.ns);
   qp.send_queue.ring().retire_to(++qp.req.head);
-  if (silent) return;
-  qp.send_queue.ring().completes();
+  if (silent) return qp.send_queue.ring().free_without_completion();
   completion.polled = &qp.send_queue.ring().polled();
   if (!complete(qp.config.send_cq, completion, false) && qp.current() != QpState::error) cq_failed = true;
 }

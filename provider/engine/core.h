@@ -72,9 +72,8 @@ struct Core {
   // False: the CQ overran; its queue pairs fail at settle().
   bool complete(CompletionQueue* cq, const Completion& completion, bool solicited);
   void notify(CoreCq& cq);
-  // The moderated notifications whose time has come; any CQ's: release(cq).
-  void release(CoreCq& cq);
-  void release_due(Time now);
+  void release(CoreCq& cq);    // the notification that moderation holds, if it does
+  void release_due(Time now);  // all whose time has come
   void raise(Qp& qp, uint32_t event);
   void tell_state(Qp& qp);
   void raise_srq_limit(SharedReceiveQueue::Impl& srq);

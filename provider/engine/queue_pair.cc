@@ -130,7 +130,7 @@ int QueuePair::check_send(const SendRequest& request, uint32_t ahead) const {
   uint64_t bytes = 0;
   if (const int error = check(*impl_, state(), request, bytes); error != 0) return error;
   const SlotRing& ring = impl_->send_queue.ring();
-  return ring.tail() - ring.head() + ahead >= ring.capacity() ? ENOMEM : 0;
+  return ring.full(ahead) ? ENOMEM : 0;
 }
 
 int QueuePair::post_send(const SendRequest& request) {

@@ -3,7 +3,6 @@
 // creation.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -99,13 +98,12 @@ class SlotRing {
 
   // ---- producer ---------------------------------------------------------------------------------
   // A request that has completed takes its place until the program has polled that: who posts until the queue
-  // is full does not overrun a completion queue of the same size, as with other devices. Read in this order,
-  // a request that completes meanwhile may be missed, and is never counted twice.
-  bool full() const {
-    const uint32_t completed = completed_.load(std::memory_order_acquire);
-    const uint32_t open = tail_.load(std::memory_order_relaxed) - head_.load(std::memory_order_acquire);
-    const auto unpolled = static_cast<int32_t>(completed - polled_.load(std::memory_order_acquire));
-    return open + static_cast<uint32_t>(std::max(unpolled, 0)) >= capacity_;
+  // is full does not overrun a completion queue of the same size, as with other devices. Each counter only
+  // grows and has one writer, so at any moment this errs towards full, and never for requests whose
+  // completion, or a later one, the caller has seen.
+  bool full(uint32_t ahead = 0) const {  // with `ahead` more of them before
+    const uint32_t free = silent_.load(std::memory_order_acquire) + polled_.load(std::memory_order_acquire);
+    return tail_.load(std::memory_order_relaxed) - free + ahead >= capacity_;
   }
   void* next_slot() const { return slot(tail_.load(std::memory_order_relaxed)); }
   // Sequentially consistent: a poster that then reads the QP's state, and a lane that sets the state and then
@@ -115,17 +113,17 @@ class SlotRing {
   // ---- consumer ---------------------------------------------------------------------------------
   uint32_t head() const { return head_.load(std::memory_order_relaxed); }
   uint32_t tail() const { return tail_.load(std::memory_order_seq_cst); }
-  // The slots before `head` are the producer's again.
-  void retire_to(uint32_t head) { head_.store(head, std::memory_order_release); }
-  // One of those has a completion, which counts itself in polled().
-  void completes() {
-    completed_.store(completed_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
-  }
+  // Nothing before `head` is looked at again. The place of each is the producer's when its completion has
+  // been counted in polled(), or at once without one.
+  void retire_to(uint32_t head) { head_.store(head, std::memory_order_relaxed); }
   std::atomic<uint32_t>& polled() { return polled_; }
-  // All of them are the producer's again; completions that are left have been taken away.
+  void free_without_completion() {
+    silent_.store(silent_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
+  // Everything is the producer's again; nobody polls meanwhile, and completions that were left are gone.
   void drop_all() {
     retire_to(tail());
-    polled_.store(completed_.load(std::memory_order_relaxed), std::memory_order_release);
+    silent_.store(tail() - polled_.load(std::memory_order_relaxed), std::memory_order_release);
   }
   void* slot(uint32_t index) const { return memory_.get() + static_cast<size_t>(index & mask_) * stride_; }
 
@@ -141,7 +139,7 @@ class SlotRing {
   std::unique_ptr<std::byte[], Free> memory_;
   alignas(64) std::atomic<uint32_t> tail_{0};
   alignas(64) std::atomic<uint32_t> head_{0};
-  std::atomic<uint32_t> completed_{0};
+  std::atomic<uint32_t> silent_{0};
   alignas(64) std::atomic<uint32_t> polled_{0};
 };
 
@@ -165,8 +163,9 @@ class ReceiveQueue {
   uint32_t waiting() const { return ring_.tail() - ring_.head(); }
   const RecvWqe& front() const { return *static_cast<const RecvWqe*>(ring_.slot(ring_.head())); }
   void pop() { ring_.retire_to(ring_.head() + 1); }
+  void free_without_completion() { ring_.free_without_completion(); }
   void drop_all() { ring_.drop_all(); }
-  SlotRing& ring() { return ring_; }
+  std::atomic<uint32_t>& polled() { return ring_.polled(); }
 
  private:
   SlotRing ring_;

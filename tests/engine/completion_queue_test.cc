@@ -223,7 +223,7 @@ TEST(CompletionQueue, no_wake_up_is_lost_between_the_last_poll_and_arming) {
 TEST(CompletionEvents, moderation_ends_with_its_period_or_its_count) {
   World world;
   const Pair pair = world.connect();
-  for (uint64_t i = 0; i < 8; ++i) ASSERT_EQ(world.b.receive(pair.b, i), 0);
+  for (uint64_t i = 0; i < 12; ++i) ASSERT_EQ(world.b.receive(pair.b, i), 0);
   world.b.engine.moderate_cq(world.b.cq, 3, 50);
   const auto message = [&] {
     ASSERT_EQ(world.a.post(pair.a, request(WrOpcode::send, 1)), 0);
@@ -244,6 +244,14 @@ TEST(CompletionEvents, moderation_ends_with_its_period_or_its_count) {
   EXPECT_EQ(notifications(world.b.events()), 1u);
   world.advance(1'000'000);
   EXPECT_EQ(notifications(world.b.events()), 0u);
+  // A count of 0: as many as come within the period.
+  world.b.engine.moderate_cq(world.b.cq, 0, 50);
+  world.b.cq->arm(false);
+  for (int i = 0; i < 2; ++i) message();
+  EXPECT_EQ(notifications(world.b.events()), 0u);
+  world.advance(50'000);
+  EXPECT_EQ(notifications(world.b.events()), 1u);
+  world.b.engine.moderate_cq(world.b.cq, 3, 50);
   // What is held when moderation ends does not wait any longer.
   world.b.cq->arm(false);
   message();
@@ -262,6 +270,8 @@ TEST(CompletionEvents, a_moderated_queue_that_is_destroyed_leaves_no_timer) {
   ASSERT_EQ(world.b.receive(pair.b, 0), 0);
   ASSERT_EQ(world.a.post(pair.a, request(WrOpcode::send, 1)), 0);
   world.exchange();
+  EXPECT_EQ(notifications(world.b.events()), 0u);
+  ASSERT_TRUE(world.b.engine.next_deadline());
   ASSERT_EQ(world.b.engine.destroy_qp(world.now(), pair.b), 0);
   ASSERT_EQ(world.b.engine.destroy_cq(world.b.cq), 0);
   EXPECT_FALSE(world.b.engine.next_deadline());

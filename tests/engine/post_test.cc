@@ -56,6 +56,42 @@ TEST(Post, queue_full_is_enomem_and_a_completion_makes_room) {
   EXPECT_EQ(world.a.post(pair.a, request(WrOpcode::write, 4, {}, target.va, target.key)), 0);
 }
 
+TEST(Post, a_request_takes_its_place_until_its_completion_is_polled) {
+  World world;
+  QpOptions options;
+  options.signal_all = false;
+  options.capabilities.max_send_wr = 3;
+  options.capabilities.max_recv_wr = 2;
+  const Pair pair = world.connect(options);
+  const auto send = [&](bool signaled = true) {
+    SendRequest r = request(WrOpcode::send, 1);
+    r.flags.signaled = signaled;
+    return world.a.post(pair.a, r);
+  };
+  const auto receive = [&] { return world.b.receive(pair.b, 1); };
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(receive(), 0);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(send(), 0);
+  world.exchange();
+  EXPECT_EQ(receive(), ENOMEM) << "both have completed, and nobody has looked";
+  EXPECT_EQ(pair.a->check_send(request(WrOpcode::send, 1), 0), 0);
+  EXPECT_EQ(pair.a->check_send(request(WrOpcode::send, 1), 1), ENOMEM) << "lists are judged alike";
+  Completion one;
+  ASSERT_EQ(world.b.cq->poll(1, &one), 1u);
+  EXPECT_EQ(receive(), 0);
+  EXPECT_EQ(receive(), ENOMEM);
+  EXPECT_EQ(send(false), 0);
+  EXPECT_EQ(send(), ENOMEM);
+  world.exchange();
+  EXPECT_EQ(send(), 0) << "what has no completion frees its place by itself";
+  EXPECT_EQ(send(), ENOMEM);
+  // RESET frees everything and takes the completions along.
+  ASSERT_EQ(world.b.modify(pair.b, QpState::reset), 0);
+  EXPECT_TRUE(world.b.cq->empty());
+  world.b.to_init(pair.b, options);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(receive(), 0);
+  EXPECT_EQ(receive(), ENOMEM);
+}
+
 TEST(Post, too_many_entries_too_much_inline_and_foreign_opcodes_are_einval) {
   World world;
   QpOptions options;

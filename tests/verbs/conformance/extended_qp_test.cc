@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 // ibv_create_qp_ex(3), ibv_wr_post(3).
+#include <unistd.h>
+
 #include "tests/verbs/conformance/pair.h"
 
 namespace conformance {
@@ -70,6 +72,29 @@ TEST_F(ExtendedQp, several_requests_are_posted_by_one_complete) {
   EXPECT_EQ(sends, 2);
   EXPECT_EQ(buffer[1000], 'w');
   EXPECT_EQ(std::memcmp(&buffer[2000], "sw", 2), 0);
+}
+
+TEST_F(ExtendedQp, a_list_that_does_not_fit_is_refused_whole_until_completions_are_polled) {
+  ibv_qp_attr attributes{};
+  ibv_qp_init_attr init{};
+  ASSERT_EQ(ibv_query_qp(&ex->qp_base, &attributes, IBV_QP_CAP, &init), 0);
+  const auto count = static_cast<int>(init.cap.max_send_wr);
+  const auto write = [&](int requests) {
+    ibv_wr_start(ex);
+    for (int i = 0; i < requests; ++i) {
+      begin(static_cast<uint64_t>(i));
+      ibv_wr_rdma_write(ex, mr->rkey, remote(1000));
+      ibv_wr_set_sge(ex, mr->lkey, remote(0), 1);
+    }
+    return ibv_wr_complete(ex);
+  };
+  ASSERT_EQ(write(count - 1), 0);
+  EXPECT_EQ(write(2), ENOMEM);
+  usleep(20'000);  // all is done by now, and not polled
+  EXPECT_EQ(write(2), ENOMEM);
+  await(queue.get(), 1);
+  EXPECT_EQ(write(2), 0);
+  await(queue.get(), count);
 }
 
 TEST_F(ExtendedQp, abort_posts_nothing) {

@@ -52,6 +52,43 @@ TEST_F(Threads, posters_and_pollers_share_the_queues) {
   for (std::atomic<int>& count : seen) EXPECT_EQ(count, 1);
 }
 
+// Places are given back by polling and only then, so the completion queue need not be larger than the queue.
+TEST_F(Threads, who_posts_until_the_queue_is_full_never_overruns_a_queue_of_its_size) {
+  constexpr uint64_t kMany = 20'000;
+  Qp peer = qp(IBV_QPT_RC, queue.get());
+  ibv_qp_init_attr init = init_attributes(IBV_QPT_RC, queue.get());
+  const Cq sized(ibv_create_cq(context, static_cast<int>(init.cap.max_send_wr), nullptr, nullptr, 0));
+  init.send_cq = sized.get();
+  const Qp made(ibv_create_qp(pd.get(), &init));
+  ASSERT_NE(made, nullptr);
+  ASSERT_EQ(static_cast<uint32_t>(sized->cqe), init.cap.max_send_wr) << "no room to spare";
+  connect(made.get(), peer.get());
+  std::atomic<bool> failed{false};
+  std::thread poster([&] {
+    ibv_sge list = sge(0, 8);
+    ibv_send_wr wr = send_wr(IBV_WR_RDMA_WRITE, &list);
+    wr.wr.rdma = {reinterpret_cast<uintptr_t>(&buffer[4096]), mr->rkey};
+    for (uint64_t i = 0; i < kMany && !failed; ++i) {
+      wr.wr_id = i;
+      int error = 0;
+      while ((error = post(made.get(), wr)) == ENOMEM && !failed) std::this_thread::yield();
+      if (error != 0) failed = true;
+    }
+  });
+  uint64_t next = 0;
+  const time_t start = time(nullptr);
+  while (next < kMany && !failed && time(nullptr) - start < 60) {
+    ibv_wc wc[16];
+    const int got = ibv_poll_cq(sized.get(), 16, wc);
+    for (int i = 0; i < got; ++i) failed = failed || wc[i].status != IBV_WC_SUCCESS || wc[i].wr_id != next++;
+    failed = failed || got < 0;
+  }
+  if (next < kMany) failed = true;
+  poster.join();
+  EXPECT_FALSE(failed) << next << " completions were good";
+  peer.reset();
+}
+
 // Several threads fill one shared queue, several queue pairs empty it, pollers wait for events on one
 // channel.
 TEST_F(Threads, a_shared_receive_queue_and_a_channel_are_everybodys) {
