@@ -71,7 +71,9 @@ TEST_F(Module, its_links) {
 
 TEST_F(Module, libibverbs_must_know_the_provider) {
   EXPECT_EQ(told(nullptr, "module-provider").rfind("works: ", 0), 0U);
-  root_.write("etc/libibverbs.d/uroce.driver", "driver rxe\n");
+  root_.write("etc/libibverbs.d/uroce.driver", "# the provider of uroce\n\ndriver /elsewhere/liburoce\n");
+  EXPECT_EQ(told(nullptr, "module-provider").rfind("works: ", 0), 0U);
+  root_.write("etc/libibverbs.d/uroce.driver", "driver rxe\n# driver /lib/liburoce\n");
   EXPECT_EQ(told(nullptr, "module-provider").rfind("problem: ", 0), 0U);
   EXPECT_NE(told(nullptr, "module-provider").find("'driver /lib/liburoce'"), std::string::npos);
 }

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "kmod-shim/uapi/uroce_channel.h"
 #include "tools/uroce/check.h"
@@ -27,8 +28,9 @@ bool provider_is_named(const std::string& root) {
   std::error_code none;
   for (const auto& entry : fs::directory_iterator(root + "/etc/libibverbs.d", none)) {
     std::ifstream file(entry.path());
-    for (std::string word, stem; file >> word >> stem;) {
-      if (word == "driver" && fs::path(stem).filename() == "liburoce") return true;
+    for (std::string line, word, stem; std::getline(file, line);) {
+      std::istringstream words(line);
+      if (words >> word >> stem && word == "driver" && fs::path(stem).filename() == "liburoce") return true;
     }
   }
   return false;
