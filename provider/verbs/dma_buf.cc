@@ -36,7 +36,6 @@ int DmaBufMapping::map(int fd, uint64_t offset, size_t length, bool write) {
   }
   fd_ = own;
   access_ = access;
-  if (length == 0) return 0;
   // From its beginning: exporters that are built on drm_gem_shmem (vgem, virtio-gpu ...) ignore mmap's
   // offset.
   const uint64_t bytes = offset + length;
@@ -48,7 +47,7 @@ int DmaBufMapping::map(int fd, uint64_t offset, size_t length, bool write) {
 }
 
 void* DmaBufMapping::at(uint64_t offset) const {
-  return start_ == nullptr ? nullptr : static_cast<char*>(start_) + offset;
+  return static_cast<char*>(start_) + offset;
 }
 
 DmaBufMapping::~DmaBufMapping() {

@@ -15,10 +15,10 @@ class DmaBufMapping {
   DmaBufMapping(const DmaBufMapping&) = delete;
 
   // Makes bytes [offset, offset + length) reachable, once, and tells the exporter that the CPU reads (with
-  // `write`: and writes) it until the end. `length` 0 checks the descriptor only. 0 or errno; EBADF: no
-  // descriptor, EINVAL: none of a dma-buf, or not within it.
+  // `write`: and writes) it until the end. 0 or errno; EBADF: no descriptor, EINVAL: none of a dma-buf, or
+  // not within it.
   int map(int fd, uint64_t offset, size_t length, bool write);
-  // Where `offset`, as given to map(), lies.
+  // Where `offset`, as given to map() with success, lies.
   void* at(uint64_t offset) const;
 
  private:

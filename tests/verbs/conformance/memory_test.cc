@@ -161,6 +161,7 @@ TEST_F(Memory, a_dma_buf_is_registered_where_programs_may_map_it) {
     GTEST_SKIP() << "no /dev/dri/card* makes plain buffers here (in a virtual machine: modprobe vgem)";
   constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
   EXPECT_EQ(error_of_fd(fd, 0, 65536 + 1, 0, kAccess), EINVAL) << "longer than the buffer";
+  EXPECT_EQ(error_of_fd(fd, 0, 0, 0, kAccess), EINVAL) << "nothing of it";
   EXPECT_EQ(error_of_fd(fd, 100, 200, 0, kAccess), EINVAL) << "the offset in the page differs";
   EXPECT_EQ(error_of_fd(fd, 0, 4096, 0, IBV_ACCESS_ON_DEMAND), EINVAL);
   EXPECT_EQ(error_of_fd(fd, 0, 4096, 0, IBV_ACCESS_REMOTE_WRITE), EINVAL);
