@@ -7,7 +7,7 @@ import re
 import signal
 import time
 
-from world import BUILD, Skip, World, expect, preloaded, wait_until
+from world import BUILD, Skip, World, ended_well, expect, preloaded, wait_until
 
 V4, V6 = ("10.77.0.1", "10.77.0.2"), ("fd77::1", "fd77::2")
 
@@ -25,12 +25,6 @@ def serve(host, *command, ready=None, **options):
     if not process.running():
         expect(False, f"{command[0]} ended early: {process.wait().out}")
     return process
-
-
-def ended_well(answer):
-    """rping's event thread may find the channel closed by its main thread: after the last event, with the kernel's module too."""
-    own_race = "rping" in answer.command and "DISCONNECT EVENT" in answer.out and "rdma_get_cm_event: Bad file" in answer.out
-    return answer.code == 0 or (answer.code == 255 and own_race)
 
 
 def both(w, server_host, server, client_host, client, timeout=60):

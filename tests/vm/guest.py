@@ -28,9 +28,10 @@ def one(w, case):
     w.processes.clear()
     accounts.settle()
     bad_icrc = accounts.ur.get("bad_icrc", 0)
-    checks = {"bad_icrc of uroce": bad_icrc if accounts.ur else "not shown", "packets that rxe refused": accounts.refused_by_rxe,
+    checks = {"bad ICRCs that uroce saw": bad_icrc if accounts.ur else "not shown", "that rxe saw": accounts.bad_icrc_of_rxe, "packets that rxe refused": accounts.refused_by_rxe,
               "which may have come late": accounts.may_come_late}
     refused = accounts.ur and accounts.refused_by_rxe > accounts.may_come_late and case not in rxe.LEAVES_A_QP_IN_ERROR
+    bad_icrc += accounts.bad_icrc_of_rxe - rxe.BAD_ON_PURPOSE.get(case, 0)
     if problem is None and (bad_icrc or refused):
         problem = "one side refused packets of the other"
     print(f"{'FAIL' if problem else 'PASS'} {case.__name__} {time.monotonic() - began:.1f} s "

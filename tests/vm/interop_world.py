@@ -103,6 +103,30 @@ class ModuleHost(UroceHost):
         return {}
 
 
+class IcrcWatch:
+    """Packets that rxe dropped for their ICRC. It counts them nowhere, so its own function is asked what it answers."""
+    TRACING = "/sys/kernel/tracing"
+
+    def __init__(self):
+        if not os.path.exists(f"{self.TRACING}/kprobe_events"):
+            sh("mount", "-t", "tracefs", "tracefs", self.TRACING)
+        self._write("kprobe_events", "r:uroce/icrc rxe_icrc_check answer=$retval:s32")
+        self._write("events/uroce/icrc/filter", "answer != 0")
+        self._write("events/uroce/icrc/enable", "1")
+
+    def _write(self, name, text):
+        with open(f"{self.TRACING}/{name}", "w", encoding="ascii") as file:
+            file.write(text)
+
+    def count(self):
+        with open(f"{self.TRACING}/trace", encoding="ascii") as file:
+            return sum("icrc:" in line for line in file if not line.startswith("#"))
+
+    def end(self):  # rxe's module is held meanwhile
+        self._write("events/uroce/icrc/enable", "0")
+        self._write("kprobe_events", "")
+
+
 class Interop(World):
     """`with Interop() as w:` w.rxe and w.ur are the two hosts."""
 
@@ -112,6 +136,7 @@ class Interop(World):
     def build(self):
         for module in ("rdma_rxe", "rdma_ucm", "ib_uverbs"):
             sh("modprobe", module)
+        self.icrc_watch = IcrcWatch()
         if MODULE:
             with open("/etc/libibverbs.d/uroce.driver", "w", encoding="ascii") as file:
                 file.write(f"driver {BUILD}/provider/verbs/liburoce\n")
@@ -125,6 +150,7 @@ class Interop(World):
         self.serve_everywhere = [(self.rxe, self.ur), (self.ur, self.rxe)]
 
     def clean_up(self):
+        self.icrc_watch.end()
         subprocess.run(["rdma", "link", "del", "rxe0"], stderr=subprocess.DEVNULL, check=False)
         left = super().clean_up()
         if MODULE:
@@ -179,22 +205,22 @@ class Impairment:
 
 
 class Accounts:
-    """What both sides counted since `before`. rxe has no counter of bad ICRCs; it counts a packet as received after the check, so what
-    UDP was given and rxe did not count has been refused by it: a wrong packet, or one whose queue pair is gone. What uroce sent a second
-    time may come that late: on a slow machine its timer runs out before rxe's answer is there, and the program of rxe ends meanwhile. A
-    packet that is wrong is wrong from the first, and RC gives up after a few; so these are the only ones that are forgiven. Where uroce's counters are
-    not shown (over the kernel module), what rxe refused is told and not judged."""
+    """What both sides counted since `before`. rxe counts a packet as received after its checks, so what UDP was given and rxe did not count
+    has been refused by it: a wrong packet, or one whose queue pair is gone. What uroce sent a second time may come that late: on a slow
+    machine its timer runs out before rxe's answer is there, and the program of rxe ends meanwhile. No more than was repeated is forgiven, and a
+    bad ICRC never. Where uroce's counters are not shown (over the kernel module), what else rxe refused is told and not judged."""
 
     def __init__(self, world):
         self.world = world
         self.before = self._read()
 
     def _read(self):
-        return self.world.rxe.counters(), self.world.rxe.datagrams(), self.world.ur.counters()
+        return self.world.rxe.counters(), self.world.rxe.datagrams(), self.world.ur.counters(), self.world.icrc_watch.count()
 
     def settle(self):
-        rxe0, datagrams0, ur0 = self.before
-        rxe, datagrams, ur = self._read()
+        rxe0, datagrams0, ur0, icrc0 = self.before
+        rxe, datagrams, ur, icrc = self._read()
+        self.bad_icrc_of_rxe = icrc - icrc0
         self.rxe = {name: rxe[name] - rxe0[name] for name in rxe}
         self.ur = {name: ur[name] - ur0[name] for name in ur}
         self.refused_by_rxe = datagrams - datagrams0 - self.rxe["rcvd_pkts"]

@@ -6,22 +6,18 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "system"))
+
+from world import Failure, Result, ended_well, expect  # noqa: E402
 
 BUILD = os.environ["UROCE_BUILD"]
 MODULE = os.environ["UROCE_MODULE"]
 UROCED = os.path.join(BUILD, "tools/uroced/uroced")
 UROCE = os.path.join(BUILD, "tools/uroce/uroce")
 PATIENCE = 40
-
-
-class Failure(Exception):
-    pass
-
-
-def expect(holds, what):
-    if not holds:
-        raise Failure(what)
 
 
 def sh(*words, check=True, timeout=PATIENCE):
@@ -230,11 +226,8 @@ class World:
     def by_address(self, server, client):
         other = self.serve(self.a, *server)
         process = self.b.start(*client)
-        process.wait()
-        # rping's event thread may find the channel closed by its main thread, after the last event.
-        own_race = client[0] == "rping" and process.output().rstrip().endswith(
-            "client DISCONNECT EVENT...\nrdma_get_cm_event: Bad file descriptor")
-        answer = process.output() if own_race else process.ok()
+        ended = Result(client, process.wait(), process.output())
+        answer = ended.out if ended_well(ended) else process.ok()
         other.wait()
         return answer
 

@@ -9,18 +9,14 @@ import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-BUILD = os.environ.get("UROCE_BUILD", os.path.join(os.path.dirname(os.path.dirname(HERE)), "build/release"))
+BUILD = os.environ.setdefault("UROCE_BUILD", os.path.join(os.path.dirname(os.path.dirname(HERE)), "build/release"))
 PATIENCE = 300  # of a slow machine; no measurement
 STARTED = []
 
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "system"))
 
-class Failure(Exception):
-    pass
-
-
-def expect(holds, what):
-    if not holds:
-        raise Failure(what)
+from world import Failure, expect  # noqa: E402
 
 
 def wait_until(condition, what):

@@ -142,10 +142,21 @@ def dma_buf(w):
     done.has(r"PASSED.*1 test").lacks("SKIPPED")
 
 
+def bad_icrc(w):
+    """One datagram to rxe's QP 1 that is right but for its ICRC: that rxe drops it is seen."""
+    bth = b"\x64\x00\xff\xff" + (1).to_bytes(4, "big") + bytes(4)
+    deth = (0x80010000).to_bytes(4, "big") + (1).to_bytes(4, "big")
+    w.ur.run("/usr/bin/python3", "-c", "import socket, sys; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); "
+             "s.sendto(bytes.fromhex(sys.argv[1]), (sys.argv[2], 4791))", (bth + deth + bytes(256 + 4)).hex(),
+             w.rxe.address("ipv4"), uroce=False).ok()
+    w.rxe.run("sleep", "0.5").ok()
+
+
+BAD_ON_PURPOSE = {bad_icrc: 1}
 # Here rxe may refuse what still comes for a QP that has failed or is gone.
-LEAVES_A_QP_IN_ERROR = {killed_peer}
+LEAVES_A_QP_IN_ERROR = {killed_peer, bad_icrc}
 CASES = [rc_ipv4, rc_ipv6, uc_ipv4, uc_ipv6, ud_ipv4, ud_ipv6, rc_events, srq, rc_every_mtu, uc_every_mtu, ud_largest,
          send_bw_all, write_bw_all, read_bw_all, send_lat_one_byte, write_lat_one_byte, read_lat_one_byte, fetch_and_add, compare_and_swap,
          bidirectional, many_qps, every_byte_ipv4, every_byte_ipv6,
          rping, ucmatose, udaddy, cmtime, nobody_listens, killed_peer,
-         loss_a_tenth_of_a_percent, loss_two_percent, reorder, duplicate, connect_under_loss, dma_buf]
+         loss_a_tenth_of_a_percent, loss_two_percent, reorder, duplicate, connect_under_loss, dma_buf, bad_icrc]
